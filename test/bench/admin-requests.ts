@@ -35,7 +35,7 @@ export function listRequests(users: number): string[] {
     'sign-ins': [
       '',
       `after=${middleOfList}`,
-      'result=unsuccessful',
+      'outcome=unsuccessful',
       `q=${userOf(users - 10).email}`,
       'q=nobody@example.test',
       'q=00000000',
@@ -70,7 +70,14 @@ export function listRequests(users: number): string[] {
     }),
   );
   const pages = ['', '/users/ID', '/connected-apps/platform', '/connected-apps/platform/activity', '/policy', '/bin'];
-  const calls = ['overview', 'overview?range=month', 'bin', 'users/ID', 'users/ID/timeline', 'connections/ID.platform'];
+  const calls = [
+    'overview',
+    'overview?period=month',
+    'bin',
+    'users/ID',
+    'users/ID/timeline',
+    'connections/ID.platform',
+  ];
   const searchTexts = ['anna', 'a', 'zzzz', user.email, user.id, '0a1b2c3d'];
   const otherPaths = [
     ...pages,

@@ -55,12 +55,12 @@ describe('a running demo', () => {
       expect(lastCheck, String(id)).toMatchObject({ ok: true, warnings: 0 });
       const { findings } = lastCheck as { findings: { check: string; result: string }[] };
       // There is no preset for the sandbox, and it has no TLS.
-      expect(findings.filter(({ result }) => result !== 'fine').map(({ check }) => check)).toEqual(['preset', 'tls']);
+      expect(findings.filter(({ result }) => result !== 'passed').map(({ check }) => check)).toEqual(['preset', 'tls']);
     }
   });
 
   test('counts sign-ins, refreshes and relay calls on every working day of the month, and in the last day', async () => {
-    const { spans } = (await api('overview?range=month')) as {
+    const { spans } = (await api('overview?period=month')) as {
       spans: { at: string; counts: Record<string, number> }[];
     };
     const isWeekday = ({ at }: { at: string }) => ![0, 6].includes(new Date(at).getUTCDay());
@@ -80,7 +80,7 @@ describe('a running demo', () => {
   });
 
   test('has failures with several causes, and the refused sign-in whose reference the terminal shows', async () => {
-    const failed = await items('sign-ins?result=unsuccessful&limit=100');
+    const failed = await items('sign-ins?outcome=unsuccessful&limit=100');
     expect(new Set(failed.map(({ cause }) => JSON.stringify(cause))).size).toBeGreaterThan(4);
     expect(demo.program.stdout()).toContain(REFUSED_REFERENCE);
     const { body } = await agent.get(`${demo.url}/admin/sign-ins/${REFUSED_REFERENCE}`);

@@ -149,7 +149,7 @@ test('finds why a sign-in failed by its reference', async () => {
   const login = await agent.get(`${site.url}/sign-in?app=platform`);
   const consent = await agent.submit(login, { login: 'second@example.test', password: PASSWORD });
   await agent.submit(consent, {}, { button: 'Deny' });
-  const { json } = await admin.call('GET', '/sign-ins?result=unsuccessful&limit=1');
+  const { json } = await admin.call('GET', '/sign-ins?outcome=unsuccessful&limit=1');
   const [record] = json.items as { id: string }[];
   await keyboard.search(String(record?.id));
   await expectText('The user or their organisation did not consent.');
@@ -159,7 +159,7 @@ test('filters the sign-ins and the audit trail', async () => {
   await keyboard.open('Activity');
   await keyboard.select('Result', 'Succeeded');
   await keyboard.follow('button', 'Search');
-  expect(new URL(page.url()).searchParams.get('result')).toBe('succeeded');
+  expect(new URL(page.url()).searchParams.get('outcome')).toBe('succeeded');
   await keyboard.follow('link', 'Clear');
   await keyboard.open('Activity', 'Audit');
   await keyboard.unfold('Filters');

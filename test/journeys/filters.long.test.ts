@@ -25,12 +25,12 @@ async function openList(path: string, options: Parameters<typeof openPage>[0] = 
 test('a chosen filter applies at once, keeps the focus, and Back leads to the list before', async () => {
   const page = await openList('sign-ins');
   await navigateBy(page, () => page.getByLabel('Result').selectOption('refused'));
-  await expect.poll(() => queryOf(page)).toBe('?result=refused');
-  expect(await focusOf(page)).toBe('filter-result');
+  await expect.poll(() => queryOf(page)).toBe('?outcome=refused');
+  expect(await focusOf(page)).toBe('filter-outcome');
   await navigateBy(page, () => page.getByLabel('Time', { exact: true }).selectOption('week'));
-  await expect.poll(() => queryOf(page)).toBe('?result=refused&period=week');
+  await expect.poll(() => queryOf(page)).toBe('?outcome=refused&period=week');
   await page.goBack();
-  expect(queryOf(page)).toBe('?result=refused');
+  expect(queryOf(page)).toBe('?outcome=refused');
   expect(await page.getByLabel('Result', { exact: true }).inputValue()).toBe('refused');
   await page.goBack();
   expect(queryOf(page)).toBe('');
@@ -44,7 +44,7 @@ test('the arrow keys change a filter without applying it, and the button applies
   expect(await page.getByLabel('Result', { exact: true }).inputValue()).toBe('unsuccessful');
   expect(queryOf(page)).toBe('');
   await navigateBy(page, () => page.getByRole('button', { name: 'Search' }).press('Enter'));
-  await expect.poll(() => queryOf(page)).toBe('?result=unsuccessful');
+  await expect.poll(() => queryOf(page)).toBe('?outcome=unsuccessful');
 });
 
 test('a suggested entry of a long filter applies at once', async () => {
@@ -75,7 +75,7 @@ test('without JavaScript, the button applies the filters, and a selected session
   await page.getByText('Filters', { exact: true }).click();
   await page.getByLabel('From (UTC)').fill('2026-01-01');
   await navigateBy(page, () => page.getByRole('button', { name: 'Search' }).click());
-  expect(queryOf(page)).toBe('?result=succeeded&from=2026-01-01');
+  expect(queryOf(page)).toBe('?outcome=succeeded&from=2026-01-01');
   expect(await page.getByLabel('From (UTC)').inputValue()).toBe('2026-01-01');
 
   await page.goto(`${site.url}/admin/sessions`);

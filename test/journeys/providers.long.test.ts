@@ -87,7 +87,7 @@ describe.each(PROFILES.map((profile) => [profile.preset, profile] as const))('%s
       body: '{}',
     });
     const { findings } = JSON.parse(page.body) as { findings: { check: string; result: string }[] };
-    return findings.filter(({ result }) => result === 'problem').map(({ check }) => check);
+    return findings.filter(({ result }) => result === 'failed').map(({ check }) => check);
   }
 
   test('passes the checks of the doctor', async () => {

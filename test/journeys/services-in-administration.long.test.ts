@@ -54,7 +54,7 @@ async function look(name: string): Promise<void> {
   await page.setViewportSize({ width: 1440, height: 900 });
 }
 
-test('tests a call for a user by e-mail address: shows the verdict of each rule, and the call to copy', async () => {
+test('tests a call for a user by e-mail address: shows the result of each rule, and the call to copy', async () => {
   await admin.createRelayToken({ name: 'Strict', users: [userId], scopes: ['threads:read'] });
   await click('link', 'Services');
   await click('link', 'Test a call');

@@ -169,7 +169,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('F29 the data of a release on %s',
     ])
       expect(events).toContain(event);
     expect((await admin('/sign-ins?limit=200')).json.items.length).toBeGreaterThan(10);
-    expect((await admin('/overview?range=day')).status).toBe(200);
+    expect((await admin('/overview?period=day')).status).toBe(200);
     expect(JSON.parse((await sendRequest(`${site.url}/.well-known/jwks.json`)).body)).toEqual(
       JSON.parse(data.facts.jwks),
     );

@@ -21,7 +21,7 @@
  * | `connections` | connected, oldest first | `user` | `app`, `health`, `scopes` | `grants` | 1 member for each connection, in the write of the grant |
  * | `connections` | in the order of `users` with `q`, then connected | `q`, by the matching users | `app`, `health`, `scopes` | `user-names`, `grants` | none |
  * | `revocations` | next attempt, soonest first | none; `q` is accepted and ignored | none | `revocations` | 1 member for each, moved with each attempt |
- * | `sign-ins` | start, newest first | `from`, `to`, `period`; `user`; `q`: an address (by index) or a reference (reads that one record); `cause` and `result` among failed or unfinished ones | `app`, and further filters | `sign-ins` | 2 members at the start; at most 3 added and 1 removed at the end |
+ * | `sign-ins` | start, newest first | `from`, `to`, `period`; `user`; `q`: an address (by index) or a reference (reads that one record); `cause` and `outcome` among failed or unfinished ones | `app`, and further filters | `sign-ins` | 2 members at the start; at most 3 added and 1 removed at the end |
  * | `audit` | newest first | `from`, `to`, `period`; one of `event`, `actor`, `target`: the one with the fewest entries | the other two, `q` | `audit-all`, `audit-event`, `audit-actor`, `audit-target` | at most 9 members for each entry, written together with the entry |
  * | `connected-apps` | id | none | `q` | `connected-apps`: each page reads all apps and sorts them | 1 member for each app |
  *

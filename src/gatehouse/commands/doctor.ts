@@ -57,7 +57,7 @@ async function checkApps({ apps, check }: ConnectedApps, id: string | undefined)
   return Promise.all(
     selected.map(async (app) => {
       const findings = await check.run(app);
-      return { app: app.id, ok: findings.every(({ result }) => result !== 'problem'), findings };
+      return { app: app.id, ok: findings.every(({ result }) => result !== 'failed'), findings };
     }),
   );
 }
@@ -68,7 +68,7 @@ function unknownApp(id: string, apps: readonly ConnectedApp[]): string {
   return `There is no connected app with the id "${id}". The ids are: ${apps.map((app) => app.id).join(', ')}.`;
 }
 
-const WORDS = { fine: 'fine       ', problem: 'PROBLEM    ', cannot_tell: 'cannot tell' } as const;
+const WORDS = { passed: 'passed     ', failed: 'FAILED     ', unknown: 'cannot tell' } as const;
 
 function textOf({ app, findings }: CheckedApp): string {
   const lines = findings.map(({ check, result, detail, advice }) => {

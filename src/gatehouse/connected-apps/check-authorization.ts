@@ -6,7 +6,7 @@ import { type ConnectedApp, callbackUrlOf } from '../../shared/provider/connecte
 import type { ProviderClient } from '../../shared/provider/provider-client.ts';
 import { describeFailure, ProviderError } from '../../shared/provider/provider-error.ts';
 import { fetchDocument } from '../../shared/provider/provider-read.ts';
-import { cannotTell, type Finding, fine, problem } from './finding.ts';
+import { type Finding, failed, passed, unknown } from './finding.ts';
 
 export interface CallParts {
   outbound: Outbound;
@@ -43,8 +43,8 @@ function failureFindings(error: unknown, callback: string): Finding[] {
     const detail = 'Requests must be pushed (PAR), but the provider names no endpoint for that.';
     const advice = 'Set par to "auto", or ask the operator of the provider.';
     return [
-      cannotTell('callback_registered', 'Not tried: fix the problem below first.'),
-      problem('request', detail, { advice, pointer: '#/par' }),
+      unknown('callback_registered', 'Not tried: fix the problem below first.'),
+      failed('request', detail, { advice, pointer: '#/par' }),
     ];
   }
   if (reason !== 'push_refused')
@@ -54,11 +54,11 @@ function failureFindings(error: unknown, callback: string): Finding[] {
   return refusedAtOnce(detail, callback, { isCertain: facts.oauthError === 'invalid_redirect_uri' });
 }
 
-const UNKNOWN_CALLBACK = cannotTell('callback_registered', 'The provider checked no further than the scopes.');
+const UNKNOWN_CALLBACK = unknown('callback_registered', 'The provider checked no further than the scopes.');
 
 const inconclusive = (detail: string): Finding[] => [
-  cannotTell('callback_registered', detail),
-  cannotTell('request', 'The provider did not redirect to the callback URL.'),
+  unknown('callback_registered', detail),
+  unknown('request', 'The provider did not redirect to the callback URL.'),
 ];
 
 function authorizationFindings(
@@ -71,7 +71,7 @@ function authorizationFindings(
   if (isRedirect && location.startsWith(`${callback}?`)) {
     const { searchParams } = new URL(location);
     return [
-      fine('callback_registered', 'The provider redirects to the callback URL.'),
+      passed('callback_registered', 'The provider redirects to the callback URL.'),
       ...errorFindings(searchParams.get('error') ?? '', refusedScopes(searchParams, scopes)),
     ];
   }
@@ -85,16 +85,12 @@ function authorizationFindings(
 
 function tooLong(status: number, length: number): Finding[] {
   return [
-    cannotTell('callback_registered', 'The provider did not read the request.'),
-    problem(
-      'request',
-      `The URL of the request is too long for the provider (${length} characters, status ${status}).`,
-      {
-        advice:
-          'Request fewer scopes and extra parameters. If the provider supports pushed requests (PAR), set par to "required".',
-        pointer: '#/scopes',
-      },
-    ),
+    unknown('callback_registered', 'The provider did not read the request.'),
+    failed('request', `The URL of the request is too long for the provider (${length} characters, status ${status}).`, {
+      advice:
+        'Request fewer scopes and extra parameters. If the provider supports pushed requests (PAR), set par to "required".',
+      pointer: '#/scopes',
+    }),
   ];
 }
 
@@ -110,8 +106,8 @@ function refusedAtOnce(detail: string, callback: string, { isCertain }: { isCert
     : ' If both are right, compare the scopes and the extra parameters with its documentation.';
   const advice = `Enter ${callback} at the provider, character by character, and compare the client ID.${formAdvice}${otherAdvice}`;
   return [
-    problem('callback_registered', detail + causes, { advice, pointer: '#/callbackUrls' }),
-    cannotTell('request', 'Not tried: fix the problem above first.'),
+    failed('callback_registered', detail + causes, { advice, pointer: '#/callbackUrls' }),
+    unknown('request', 'Not tried: fix the problem above first.'),
   ];
 }
 
@@ -138,26 +134,26 @@ function refusedScopes(parameters: URLSearchParams, scopes: readonly string[]): 
  */
 function errorFindings(error: string, refused: readonly string[] = []): Finding[] {
   if (EXPECTED_ERRORS.includes(error))
-    return [fine('request', 'The provider accepts the request and asks the user to sign in.')];
-  if (TEMPORARY_ERRORS.includes(error)) return [cannotTell('request', `The provider responded with ${error}.`)];
+    return [passed('request', 'The provider accepts the request and asks the user to sign in.')];
+  if (TEMPORARY_ERRORS.includes(error)) return [unknown('request', `The provider responded with ${error}.`)];
   if (error === 'invalid_scope') {
     return [
-      problem('scopes', refusal(refused), {
+      failed('scopes', refusal(refused), {
         advice: 'Remove the scope that this registration may not request, or allow it at the provider.',
         pointer: '#/scopes',
       }),
-      cannotTell('request', 'The provider checked no further than the scopes.'),
+      unknown('request', 'The provider checked no further than the scopes.'),
     ];
   }
   if (error === 'unauthorized_client' || error === 'unsupported_response_type') {
     return [
-      problem('request', 'The code flow is not allowed.', {
+      failed('request', 'The code flow is not allowed.', {
         advice: 'Allow the authorization code flow for this registration at the provider.',
       }),
     ];
   }
   return [
-    problem('request', `The provider refuses the request${/^[a-z_]{1,40}$/.test(error) ? ` with ${error}` : ''}.`, {
+    failed('request', `The provider refuses the request${/^[a-z_]{1,40}$/.test(error) ? ` with ${error}` : ''}.`, {
       advice:
         'If the provider accepts only pushed requests (PAR) from this registration, set par to "required". Otherwise compare the extra parameters with its documentation.',
       pointer: '#/par',

@@ -8,7 +8,7 @@ import { fetchDocument } from '../../shared/provider/provider-read.ts';
 import { describeReply } from '../../shared/provider/provider-reply.ts';
 import { responseMembers } from '../../shared/provider/token-members.ts';
 import { authorizationRequest, type CallParts, randomText } from './check-authorization.ts';
-import { cannotTell, type Finding, fine, problem } from './finding.ts';
+import { type Finding, failed, passed, unknown } from './finding.ts';
 
 /** Sends a made-up code: the token endpoint authenticates the client before it responds with `invalid_grant`. */
 export async function checkClientAuthentication(
@@ -19,24 +19,24 @@ export async function checkClientAuthentication(
   const { result, words } = await tryCode(parts, app);
   if (result === 'accepted') {
     return app.tokenEndpointAuthMethod === 'none'
-      ? fine('client_authentication', 'The token endpoint knows the client ID; no secret is used.')
-      : fine(
+      ? passed('client_authentication', 'The token endpoint knows the client ID; no secret is used.')
+      : passed(
           'client_authentication',
           `The token endpoint accepts the client ID and secret by ${app.tokenEndpointAuthMethod}.`,
         );
   }
-  const unclear = cannotTell('client_authentication', `The token endpoint gave no clear response: ${words}.`);
+  const unclear = unknown('client_authentication', `The token endpoint gave no clear response: ${words}.`);
   if (result === 'unclear') return unclear;
   const detail = `The token endpoint does not accept the client ID with this secret (${words}).`;
   const acceptedMethod = await findOtherMethod(parts, app);
   if (acceptedMethod) {
-    return problem('client_authentication', detail, {
+    return failed('client_authentication', detail, {
       advice: `The endpoint accepts ${acceptedMethod}: set tokenEndpointAuthMethod to that.`,
       pointer: '#/tokenEndpointAuthMethod',
     });
   }
   if (await acceptsUnencoded(parts, app, metadata)) {
-    return problem('client_authentication', detail, {
+    return failed('client_authentication', detail, {
       advice:
         'The endpoint accepts client ID and secret in the Basic header only as they are, without the encoding of RFC 6749, section 2.3.1. Replace the secret there by one of only letters, digits, "-", "." and "_", for which both are the same, or ask the operator of the provider to decode it.',
       pointer: '#/clientSecret',
@@ -44,7 +44,7 @@ export async function checkClientAuthentication(
   }
   // Without another form that it accepts, nothing shows that the credentials are the cause.
   if (result === 'other_refusal') return unclear;
-  return problem('client_authentication', detail, {
+  return failed('client_authentication', detail, {
     advice: 'Compare the client ID, enter the secret again, and check whether it has expired at the provider.',
     pointer: '#/clientSecret',
   });
@@ -122,21 +122,21 @@ export async function checkRevocation(
   metadata: ProviderMetadata,
 ): Promise<Finding> {
   if (!metadata.revocation_endpoint) {
-    return cannotTell('revocation', 'No revocation endpoint is known: disconnecting deletes the tokens only here.', {
+    return unknown('revocation', 'No revocation endpoint is known: disconnecting deletes the tokens only here.', {
       advice: 'If the provider has one, set endpoints.revocation.',
       pointer: '#/endpoints/revocation',
     });
   }
   const { outcome, reply } = await provider.revoke(app, randomText(), 'refresh_token');
-  if (outcome === 'revoked') return fine('revocation', 'The revocation endpoint works.');
+  if (outcome === 'revoked') return passed('revocation', 'The revocation endpoint works.');
   const { status = 500 } = reply ?? {};
   if (status >= 400 && status < 500) {
-    return cannotTell(
+    return unknown(
       'revocation',
       `The revocation endpoint refused a made-up token, as some providers do (${describeReply(reply)}).`,
     );
   }
-  return problem('revocation', `The revocation endpoint does not work (${describeReply(reply)}).`, {
+  return failed('revocation', `The revocation endpoint does not work (${describeReply(reply)}).`, {
     advice: 'Until it does, disconnecting deletes the tokens here, and the revocation is retried for 7 days.',
     pointer: '#/endpoints/revocation',
   });
@@ -146,14 +146,14 @@ export async function checkRevocation(
 export async function checkPlatform({ outbound }: CallParts, app: ConnectedApp): Promise<Finding[]> {
   if (app.apiBaseUrl === undefined) return [];
   if (app.apiBaseUrlFrom)
-    return [cannotTell('platform', `Each token response names its host in ${app.apiBaseUrlFrom.member}.`)];
+    return [unknown('platform', `Each token response names its host in ${app.apiBaseUrlFrom.member}.`)];
   const url = `${app.apiBaseUrl.replace(/\/$/, '')}${app.threadPath}`;
   try {
     const { status } = await fetchDocument(outbound, url, app.id, { peer: 'platform', statusDecides: true });
     return [platformFinding(status)];
   } catch (error) {
     return [
-      problem('platform', `The call to the platform failed: ${describeFailure(error)}.`, {
+      failed('platform', `The call to the platform failed: ${describeFailure(error)}.`, {
         advice: failedCall(error)?.advice ?? 'Check the API base URL, and that this server may reach it.',
         pointer: '#/apiBaseUrl',
       }),
@@ -163,12 +163,12 @@ export async function checkPlatform({ outbound }: CallParts, app: ConnectedApp):
 
 function platformFinding(status: number): Finding {
   if (status === 401 || status === 403)
-    return fine('platform', `The thread path exists and requires a token (${status}).`);
+    return passed('platform', `The thread path exists and requires a token (${status}).`);
   if (status === 404) {
-    return problem('platform', 'The platform does not have this path (404).', {
+    return failed('platform', 'The platform does not have this path (404).', {
       advice: 'Check the API base URL and the thread path.',
       pointer: '#/threadPath',
     });
   }
-  return cannotTell('platform', `Without a token the platform responded with status ${status}.`);
+  return unknown('platform', `Without a token the platform responded with status ${status}.`);
 }

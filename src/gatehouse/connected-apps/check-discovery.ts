@@ -4,7 +4,7 @@ import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 import { describeFailure, failedCall, isLimit } from '../../shared/provider/provider-error.ts';
 import { discoveryUrlOf, hasDiscovery, isMetadata } from '../../shared/provider/provider-metadata.ts';
 import { fetchDocument } from '../../shared/provider/provider-read.ts';
-import { cannotTell, type Finding, fine, problem } from './finding.ts';
+import { type Finding, failed, passed, unknown } from './finding.ts';
 
 export interface DiscoveryFindings {
   findings: Finding[];
@@ -20,7 +20,7 @@ export async function checkDiscovery(
   app: ConnectedApp,
 ): Promise<DiscoveryFindings> {
   if (!hasDiscovery(app)) {
-    const finding = fine('discovery', 'The endpoints are set by hand, so discovery is not needed.');
+    const finding = passed('discovery', 'The endpoints are set by hand, so discovery is not needed.');
     return { findings: [finding, tlsFinding(app.endpoints?.token ?? app.issuer)] };
   }
   const url = discoveryUrlOf(app);
@@ -34,19 +34,19 @@ export async function checkDiscovery(
   } catch (error) {
     const advice = failedCall(error)?.advice ?? 'Check the issuer, and that its host can be reached from here.';
     return {
-      findings: [problem('discovery', `Discovery cannot be read: ${describeFailure(error)}.`, { advice, pointer })],
+      findings: [failed('discovery', `Discovery cannot be read: ${describeFailure(error)}.`, { advice, pointer })],
     };
   }
 }
 
-const LIMITED = cannotTell('discovery', 'The provider limits the rate of our calls (429). Check again later.');
+const LIMITED = unknown('discovery', 'The provider limits the rate of our calls (429). Check again later.');
 
 function discoveryFinding(status: number, isProviderMetadata: boolean, pointer: string): Finding {
-  if (status === 200 && isProviderMetadata) return fine('discovery', 'The provider publishes its metadata.');
+  if (status === 200 && isProviderMetadata) return passed('discovery', 'The provider publishes its metadata.');
   const received = status === 200 ? 'a document that is not provider metadata' : `status ${status}`;
   const redirectAdvice =
     status >= 300 && status < 400 ? ' Redirects are not followed: set discoveryUrl to the final address.' : '';
-  return problem('discovery', `Discovery responds with ${received}.${redirectAdvice}`, {
+  return failed('discovery', `Discovery responds with ${received}.${redirectAdvice}`, {
     advice:
       'Check the issuer. If discovery is at another address, set discoveryUrl; if there is none, set the endpoints.',
     pointer,
@@ -55,18 +55,19 @@ function discoveryFinding(status: number, isProviderMetadata: boolean, pointer: 
 
 function tlsFinding(url: string): Finding {
   return url.startsWith('https:')
-    ? fine('tls', 'The connection is protected and the certificate is valid.')
-    : cannotTell('tls', 'The provider is called without TLS, which is allowed on this machine only.');
+    ? passed('tls', 'The connection is protected and the certificate is valid.')
+    : unknown('tls', 'The provider is called without TLS, which is allowed on this machine only.');
 }
 
 function clockFinding(response: Response, now: number): Finding {
   const providerTime = Date.parse(response.headers.get('date') ?? '');
-  if (Number.isNaN(providerTime)) return cannotTell('clock', 'The response of the provider has no date.');
+  if (Number.isNaN(providerTime)) return unknown('clock', 'The response of the provider has no date.');
   // The header has whole seconds, rounded down.
   const seconds = Math.round((now - providerTime - 500) / 1000);
   const words = `This clock is ${Math.abs(seconds)} s ${seconds < 0 ? 'behind' : 'ahead of'} the provider's.`;
-  if (Math.abs(seconds) <= MAX_SKEW_SECONDS) return fine('clock', Math.abs(seconds) <= 1 ? 'The clocks agree.' : words);
-  return problem('clock', words, {
+  if (Math.abs(seconds) <= MAX_SKEW_SECONDS)
+    return passed('clock', Math.abs(seconds) <= 1 ? 'The clocks agree.' : words);
+  return failed('clock', words, {
     advice: 'Synchronise the clock of this server (NTP): otherwise ID tokens seem expired or not yet valid.',
   });
 }

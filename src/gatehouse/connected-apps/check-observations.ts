@@ -1,7 +1,7 @@
 /** The doctor's findings from the tokens of real users. */
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 import type { ProviderMetadata } from '../../shared/provider/provider-metadata.ts';
-import { cannotTell, type Finding, fine, problem } from './finding.ts';
+import { type Finding, failed, passed, unknown } from './finding.ts';
 import type { Observation } from './observations.ts';
 
 /** @param observation undefined if no user has signed in or connected yet */
@@ -11,7 +11,7 @@ export function observationFindings(
   metadata: ProviderMetadata | undefined,
 ): Finding[] {
   if (!observation)
-    return (['refresh_token', 'rotation', 'lifetime'] as const).map((check) => cannotTell(check, NO_SIGN_IN_YET));
+    return (['refresh_token', 'rotation', 'lifetime'] as const).map((check) => unknown(check, NO_SIGN_IN_YET));
   return [
     refreshTokenFinding(observation, offlineAdvice(app, metadata?.scopes_supported)),
     rotationFinding(app, observation),
@@ -25,16 +25,12 @@ function refreshTokenFinding(
   { refreshToken: isIssued, expiresIn }: Observation,
   advice: Pick<Finding, 'advice' | 'pointer'>,
 ): Finding {
-  if (isIssued === undefined) return cannotTell('refresh_token', NO_SIGN_IN_YET);
-  if (isIssued) return fine('refresh_token', 'The last sign-in returned a refresh token.');
+  if (isIssued === undefined) return unknown('refresh_token', NO_SIGN_IN_YET);
+  if (isIssued) return passed('refresh_token', 'The last sign-in returned a refresh token.');
   const detail = 'The last sign-in returned no refresh token';
-  if (expiresIn) return problem('refresh_token', `${detail}: users must connect again each time.`, advice);
+  if (expiresIn) return failed('refresh_token', `${detail}: users must connect again each time.`, advice);
   // At some providers access tokens do not expire.
-  return cannotTell(
-    'refresh_token',
-    `${detail}, and no lifetime: without one the access token may not expire.`,
-    advice,
-  );
+  return unknown('refresh_token', `${detail}, and no lifetime: without one the access token may not expire.`, advice);
 }
 
 /** Providers that do not list `offline_access` may refuse the request for it. */
@@ -47,20 +43,20 @@ function offlineAdvice({ scopes }: ConnectedApp, listed: unknown): Pick<Finding,
 }
 
 function rotationFinding({ refresh }: ConnectedApp, { rotates }: Observation): Finding {
-  if (rotates === undefined) return cannotTell('rotation', 'Nothing has been refreshed yet.');
+  if (rotates === undefined) return unknown('rotation', 'Nothing has been refreshed yet.');
   const behavior = rotates ? 'Each refresh returns a new refresh token.' : 'Refresh tokens stay the same.';
-  if (refresh === undefined || (refresh === 'rotating') === rotates) return fine('rotation', behavior);
-  return problem('rotation', `${behavior} The app is set to "${refresh}".`, {
+  if (refresh === undefined || (refresh === 'rotating') === rotates) return passed('rotation', behavior);
+  return failed('rotation', `${behavior} The app is set to "${refresh}".`, {
     advice: 'Leave the setting out, or correct it.',
     pointer: '#/refresh',
   });
 }
 
 function lifetimeFinding({ accessTokenLifetimeSeconds: setting }: ConnectedApp, { expiresIn }: Observation): Finding {
-  if (expiresIn) return fine('lifetime', 'Token responses state the lifetime of the access token.');
+  if (expiresIn) return passed('lifetime', 'Token responses state the lifetime of the access token.');
   if (setting !== undefined)
-    return fine('lifetime', `Token responses do not state it; the setting of ${setting} s is used.`);
-  return cannotTell(
+    return passed('lifetime', `Token responses do not state it; the setting of ${setting} s is used.`);
+  return unknown(
     'lifetime',
     'Token responses do not state it: only a 401 of the platform shows that the token has expired.',
     {

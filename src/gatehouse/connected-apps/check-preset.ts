@@ -1,17 +1,17 @@
 /** Compares an app's settings with the preset of its provider, for the doctor and for `apps check`. */
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
-import { cannotTell, type Finding, fine } from './finding.ts';
+import { type Finding, passed, unknown } from './finding.ts';
 import { type PresetFact, type RecognisedPreset, recognisePreset } from './presets.ts';
 
 /** Reports a difference, but not as a problem: the administrator may have a reason for it. */
 export function checkPreset(app: ConnectedApp): Finding {
   const recognised = recognisePreset(app);
-  if (!recognised) return cannotTell('preset', 'No preset is known for this provider.');
+  if (!recognised) return unknown('preset', 'No preset is known for this provider.');
   const { preset, differences } = recognised;
   const [first] = differences;
-  if (!first) return fine('preset', `The settings are those of the preset "${preset.name}".`);
+  if (!first) return passed('preset', `The settings are those of the preset "${preset.name}".`);
   const fields = differences.map(({ field }) => field).join(', ');
-  return cannotTell('preset', `The provider looks like "${preset.name}". Its preset has other settings: ${fields}.`, {
+  return unknown('preset', `The provider looks like "${preset.name}". Its preset has other settings: ${fields}.`, {
     advice: presetAdvice(recognised).join(' '),
     pointer: `#/${first.field}`,
   });

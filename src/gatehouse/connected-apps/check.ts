@@ -18,7 +18,7 @@ import { checkDiscovery, type DiscoveryFindings } from './check-discovery.ts';
 import { checkMetadata } from './check-metadata.ts';
 import { observationFindings } from './check-observations.ts';
 import { checkPreset } from './check-preset.ts';
-import { CHECKS, type CheckName, cannotTell, type Finding, fine, problem } from './finding.ts';
+import { CHECKS, type CheckName, type Finding, failed, passed, unknown } from './finding.ts';
 import type { Observations } from './observations.ts';
 import { signInClaimWarning, TENANT_RULE } from './registration-rules.ts';
 
@@ -71,8 +71,8 @@ export function createAppCheck(parts: AppCheckParts): AppCheck {
 function ownCallback(app: ConnectedApp, publicHref: string): Finding {
   const ownUrl = callbackUrlOf(app.id, publicHref);
   if (app.callbackUrls.includes(ownUrl))
-    return fine('callback_listed', "The app's callback URLs include that of this server.");
-  return problem(
+    return passed('callback_listed', "The app's callback URLs include that of this server.");
+  return failed(
     'callback_listed',
     "The app's callback URLs lack that of this server: no user is sent to the provider.",
     {
@@ -84,11 +84,11 @@ function ownCallback(app: ConnectedApp, publicHref: string): Finding {
 
 /** Whether the provider sends the claim is seen only at a sign-in. */
 function ruleFinding(app: ConnectedApp): Finding {
-  if (typeof app.signIn?.allow !== 'object') return fine('rule', 'No claim decides who may sign in.');
+  if (typeof app.signIn?.allow !== 'object') return passed('rule', 'No claim decides who may sign in.');
   const warning = signInClaimWarning(app);
-  if (warning === undefined) return fine('rule', 'The rule names a claim, or a JSON Pointer to one.');
+  if (warning === undefined) return passed('rule', 'The rule names a claim, or a JSON Pointer to one.');
   const details = { advice: `${warning}.`, pointer: '#/signIn/allow/claim' };
-  return cannotTell('rule', 'The claim of the rule looks like a path, but is no JSON Pointer.', details);
+  return unknown('rule', 'The claim of the rule looks like a path, but is no JSON Pointer.', details);
 }
 
 function metadataFailure(app: ConnectedApp, discovery: DiscoveryFindings, failure: ProviderError): Finding[] {
@@ -98,7 +98,7 @@ function metadataFailure(app: ConnectedApp, discovery: DiscoveryFindings, failur
       ? `For one tenant, set its own issuer: this one with the id of the tenant in place of {tenantid}. For several, set the issuer exactly as shown, discoveryUrl to ${discoveryUrlOf(app)} and signIn to ${TENANT_RULE}.`
       : 'Set the issuer exactly as shown, including a slash at the end.';
     return [
-      problem('issuer', `The provider names ${issuerNamed}, which is not the registered one.`, {
+      failed('issuer', `The provider names ${issuerNamed}, which is not the registered one.`, {
         advice,
         pointer: '#/issuer',
       }),
@@ -106,7 +106,7 @@ function metadataFailure(app: ConnectedApp, discovery: DiscoveryFindings, failur
   }
   if (failure.reason === 'endpoint_refused') {
     return [
-      problem('endpoints', `The ${failure.facts.endpoint} may not be called: ${describeFailure(failure)}.`, {
+      failed('endpoints', `The ${failure.facts.endpoint} may not be called: ${describeFailure(failure)}.`, {
         advice:
           failedCall(failure)?.advice ?? 'Endpoints must be https and public, or their host named in INTERNAL_HOSTS.',
         pointer: '#/endpoints',
@@ -115,7 +115,7 @@ function metadataFailure(app: ConnectedApp, discovery: DiscoveryFindings, failur
   }
   if (failure.reason === 'endpoint_missing') {
     return [
-      problem('endpoints', 'The metadata of the provider lacks the authorization endpoint or the token endpoint.', {
+      failed('endpoints', 'The metadata of the provider lacks the authorization endpoint or the token endpoint.', {
         advice: 'Set them by hand in endpoints.',
         pointer: '#/endpoints',
       }),
@@ -146,15 +146,15 @@ async function providerFindings(
 
 function endpointsFinding(app: ConnectedApp, metadata: ProviderMetadata): Finding {
   const names = ineffectiveEndpoints(app, metadata);
-  if (names.length === 0) return fine('endpoints', 'Every endpoint may be called.');
+  if (names.length === 0) return passed('endpoints', 'Every endpoint may be called.');
   const { detail, advice } = ineffectiveWords(names);
-  return cannotTell('endpoints', detail, { advice, pointer: `#/endpoints/${names[0]}` });
+  return unknown('endpoints', detail, { advice, pointer: `#/endpoints/${names[0]}` });
 }
 
 function issuerFinding(app: ConnectedApp, { issuer }: DiscoveryFindings): Finding {
   const tenants = namedTenants(app).length;
   if (isIssuerTemplate(app.issuer) && tenants === 0) {
-    return problem(
+    return failed(
       'issuer',
       'The issuer is a template for many tenants, but the app names none of them, so no ID token is accepted.',
       {
@@ -163,11 +163,11 @@ function issuerFinding(app: ConnectedApp, { issuer }: DiscoveryFindings): Findin
       },
     );
   }
-  if (issuer === undefined) return cannotTell('issuer', 'Without discovery, the registered issuer is used unchecked.');
+  if (issuer === undefined) return unknown('issuer', 'Without discovery, the registered issuer is used unchecked.');
   const tenantWords = isIssuerTemplate(app.issuer)
     ? `, and the app names ${tenants === 1 ? 'one tenant' : `${tenants} tenants`}`
     : '';
-  return fine('issuer', `The provider names the registered issuer${tenantWords}.`);
+  return passed('issuer', `The provider names the registered issuer${tenantWords}.`);
 }
 
 async function publishedKeys(
@@ -179,15 +179,15 @@ async function publishedKeys(
     advice: 'Set endpoints.jwks, or ask the provider to publish its keys.',
     pointer: '#/endpoints/jwks',
   };
-  if (url === undefined) return problem('keys', 'No key set is known, so no ID token can be verified.', advice);
+  if (url === undefined) return failed('keys', 'No key set is known, so no ID token can be verified.', advice);
   try {
     const signingKeys = createSigningKeys({ outbound, monotonicClock: () => performance.now() });
     const { keys } = (await signingKeys.load(url, app.id)).jwks();
     return keys.length > 0
-      ? fine('keys', `The provider publishes ${keys.length} ${keys.length === 1 ? 'key' : 'keys'}.`)
-      : problem('keys', 'The provider publishes no keys.', advice);
+      ? passed('keys', `The provider publishes ${keys.length} ${keys.length === 1 ? 'key' : 'keys'}.`)
+      : failed('keys', 'The provider publishes no keys.', advice);
   } catch (error) {
-    return problem('keys', `The provider's keys cannot be read: ${describeFailure(error)}.`, {
+    return failed('keys', `The provider's keys cannot be read: ${describeFailure(error)}.`, {
       ...advice,
       advice: failedCall(error)?.advice ?? advice.advice,
     });
@@ -198,7 +198,7 @@ async function publishedKeys(
 function notTried(findings: readonly Finding[]): Finding[] {
   const done = new Set(findings.map(({ check }) => check));
   return ORDER.filter((check) => !done.has(check) && check !== 'platform').map((check) =>
-    cannotTell(check, 'Not tried: fix the problem above first.'),
+    unknown(check, 'Not tried: fix the problem above first.'),
   );
 }
 

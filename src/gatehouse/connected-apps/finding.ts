@@ -30,7 +30,7 @@ export type CheckName = keyof typeof CHECKS;
 
 export interface Finding {
   check: CheckName;
-  result: 'fine' | 'problem' | 'cannot_tell';
+  result: 'passed' | 'failed' | 'unknown';
   /** The observation in one sentence, without secrets. */
   detail: string;
   /** What to do about it. */
@@ -40,24 +40,24 @@ export interface Finding {
 }
 
 export const problemsIn = (findings: readonly Finding[]): Finding[] =>
-  findings.filter(({ result }) => result === 'problem');
+  findings.filter(({ result }) => result === 'failed');
 
 /** Returns the findings that have no clear result but advice. */
 export const warningsIn = (findings: readonly Finding[]): Finding[] =>
-  findings.filter(({ result, advice }) => result === 'cannot_tell' && advice !== undefined);
+  findings.filter(({ result, advice }) => result === 'unknown' && advice !== undefined);
 
 type FindingDetails = Pick<Finding, 'advice' | 'pointer'>;
 
-export const fine = (check: CheckName, detail: string): Finding => ({ check, result: 'fine', detail });
-export const problem = (check: CheckName, detail: string, details: FindingDetails): Finding => ({
+export const passed = (check: CheckName, detail: string): Finding => ({ check, result: 'passed', detail });
+export const failed = (check: CheckName, detail: string, details: FindingDetails): Finding => ({
   check,
-  result: 'problem',
+  result: 'failed',
   detail,
   ...details,
 });
-export const cannotTell = (check: CheckName, detail: string, details: FindingDetails = {}): Finding => ({
+export const unknown = (check: CheckName, detail: string, details: FindingDetails = {}): Finding => ({
   check,
-  result: 'cannot_tell',
+  result: 'unknown',
   detail,
   ...details,
 });

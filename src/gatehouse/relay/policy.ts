@@ -144,23 +144,23 @@ export function decide(policy: RelayPolicy, call: RelayCall): RelayDecision {
 }
 
 /** `not_applicable`: the rule concerns other calls, such as those for a service account. */
-export type Verdict = 'passed' | 'failed' | 'not_applicable';
+export type RuleResult = 'passed' | 'failed' | 'not_applicable';
 
-export interface RuleVerdict {
+export interface RuleCheck {
   rule: RelayRule;
   /** The requirement of the rule, as a sentence. */
   check: string;
-  verdict: Verdict;
-  /** What to change; undefined unless the verdict is `failed`. */
+  result: RuleResult;
+  /** What to change; undefined unless the result is `failed`. */
   detail?: string;
 }
 
 /** Applies every rule, including those after the first refusal. */
-export function verdicts(policy: RelayPolicy, call: RelayCall): RuleVerdict[] {
+export function checkRules(policy: RelayPolicy, call: RelayCall): RuleCheck[] {
   return RULES.map(({ rule, check, detail, allows }) => {
     const allowed = allows(policy, call);
-    if (allowed === false) return { rule, check, verdict: 'failed', detail };
-    return { rule, check, verdict: allowed ? 'passed' : 'not_applicable' };
+    if (allowed === false) return { rule, check, result: 'failed', detail };
+    return { rule, check, result: allowed ? 'passed' : 'not_applicable' };
   });
 }
 

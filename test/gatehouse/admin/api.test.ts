@@ -12,7 +12,7 @@ afterAll(() => filledSite?.close());
 
 /** After `#`, the names of the members of a resource, or of the first item of a list; below, some of the values. */
 const READS = `
-overview?range=week # range from users sessions connections binQuota spans total before causes attention setup checkedAt
+overview?period=week # period from users sessions connections binQuota spans total before causes attention setup checkedAt
   from: "2031-02-27T00:00:00.000Z"
   connections: {"total":3,"active":3,"expiring":0,"unverified":0,"reconnect_needed":0}
   binQuota: {"used":1,"limit":10000,"resetsAt":"2031-04-01T00:00:00.000Z"}

@@ -164,11 +164,11 @@ const wordsOf = ({ event, target, userId, outcome, facts }: Entry) =>
 
 /** The findings of a check of an app that is registered here, but not at the provider. */
 const FINDINGS = `
-Problem
+Failed
   Clocks agree: This clock is {seconds} off the provider's.
   Callback URL is registered at the provider: The provider refused the authorization request with status 400. The cause may be the callback URL, the client ID or another parameter.
   Client ID and secret are accepted: The token endpoint does not accept the client ID with this secret (status 401, invalid_client).
-Fine
+Passed
   App lists the callback URL of this server: The app's callback URLs include that of this server.
   The rule for who may sign in is readable: No claim decides who may sign in.
   Discovery can be read: The provider publishes its metadata.

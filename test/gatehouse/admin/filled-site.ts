@@ -34,7 +34,7 @@ export async function startFilledSite() {
   const { ids, apiToken } = await fill({ site, storage, api, receiver });
   const agent = await signInAs('admin@example.test', 'platform', { site, api });
   ids.ada = (await sessionOf(site, agent)).userId;
-  ids.signIn = await idOf(api, '/sign-ins?result=unsuccessful');
+  ids.signIn = await idOf(api, '/sign-ins?outcome=unsuccessful');
   ids.session = await idOf(api, `/sessions?user=${ids.uma}`);
   ids.ownSession = await idOf(api, `/sessions?user=${ids.ada}`);
   return {

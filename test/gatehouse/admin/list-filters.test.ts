@@ -81,7 +81,7 @@ test.each(['sign-ins', 'audit'])('%s: a range that ends before it begins is refu
 });
 
 test('a filter that is known and matches nothing is no fault', async () => {
-  for (const query of ['connections?health=unverified', 'sign-ins?app=platform&period=hour&result=failed']) {
+  for (const query of ['connections?health=unverified', 'sign-ins?app=platform&period=hour&outcome=failed']) {
     const { status, body } = await open(query);
     expect([status, body.match(/No [a-z-]+ match/)]).toEqual([200, expect.anything()]);
   }

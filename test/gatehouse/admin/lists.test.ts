@@ -184,7 +184,7 @@ test('a sign-in names its user, and marks a presumed user', async () => {
     { app: 'second', outcome: 'signed_in', user, cause: null },
     { app: 'platform', outcome: 'signed_in', user },
   ]);
-  expect(await readItems('sign-ins?result=unsuccessful')).toEqual([]);
+  expect(await readItems('sign-ins?outcome=unsuccessful')).toEqual([]);
   expect(await readItems('sign-ins?q=00000000')).toEqual([]);
 });
 

@@ -34,7 +34,7 @@ async function expectFacts(path: string, facts: readonly string[], agent?: UserA
 }
 
 test.each<[string, string, 'main' | 'body']>([
-  ['overview', '?range=week', 'main'],
+  ['overview', '?period=week', 'main'],
   // With the header and footer of every page.
   ['users', 'users', 'body'],
   ['webhook', 'webhooks/{webhook}', 'main'],
@@ -71,7 +71,7 @@ connected-apps/platform # Collaboration platform
   email See your e-mail address / offline_access Stay connected while you are away, until you disconnect
   platform_read_only Read what you can read on the platform, and change nothing
   Connections 2 </admin/connections?app=platform> All work
-  Sign-ins 2 </admin/connected-apps/platform/activity?kind=sign_ins> 1 failed </admin/sign-ins?result=unsuccessful&period=day&app=platform> Last: just now
+  Sign-ins 2 </admin/connected-apps/platform/activity?kind=sign_ins> 1 failed </admin/sign-ins?outcome=unsuccessful&period=day&app=platform> Last: just now
   Relay calls 2 </admin/connected-apps/platform/activity?kind=relay> 1 refused </admin/connected-apps/platform/activity?kind=refusals> Last: 16 min ago
 connected-apps/platform/settings # Collaboration platform
   Defined in CONNECTED_APPS_FILE. To change it, edit the file, then send the process SIGHUP or restart it.
@@ -223,7 +223,7 @@ policy # Test a call
   [select proof=] · *assertion User assertion · id_token ID token, for an access token · none None: named without proof
   [checkbox unnarrowed=yes] The call requests fewer scopes, and the provider issues no narrower token
   Applies to access tokens only.
-  The result appears here: each rule with its verdict, and the call in curl, TypeScript and Python.
+  The result appears here: each rule with its result, and the call in curl, TypeScript and Python.
 relay-tokens/{nightly}/test # nightly
   [select app=] · platform Collaboration platform · second Collaboration second
   [select serviceAccount=] · * None · {account} Batch
@@ -266,7 +266,7 @@ webhooks/{webhook}/messages/{message} # Test message Delivered
   { "type": "webhook.test", "timestamp": "2031-03-05T10:15:00.000Z", "data": { "webhook": "{webhook}" } }
   webhook-id: {message} and the body, which is sent without line breaks, are the same in every attempt. The time and the signature differ.
 sign-ins # Sign-ins
-  [select result=] · * Any result · succeeded Succeeded · unsuccessful Refused or failed · refused Refused · failed Failed · open No response
+  [select outcome=] · * Any result · succeeded Succeeded · unsuccessful Refused or failed · refused Refused · failed Failed · open No response
   [select app=] · * All apps · platform Collaboration platform · second Collaboration second
   [select cause=] · * Any cause · access_denied The user or their organisation did not consent.
   [select period=] · * Any time · hour Last hour · day Last 24 hours · week Last 7 days · month Last 30 days
@@ -413,7 +413,7 @@ test('lists and filters have this many rows', async () => {
     ...{ 'relay-tokens?app=second': 1, 'relay-tokens?scope=bin:read': 2, 'service-accounts': 1, 'sign-ins': 4 },
     ...{
       'webhooks/{webhook}': 1,
-      'sign-ins?result=unsuccessful': 1,
+      'sign-ins?outcome=unsuccessful': 1,
       'audit?to=2031-03-05T10:13:00Z': 15,
       'audit?actor={uma}': 4,
     },
@@ -492,7 +492,7 @@ webhooks # webhooks
 webhooks/{webhook} # webhook-messages
   ID,Event,State,Last response,Attempts,Created,Next attempt
   {message},webhook.test,delivered,204,1,2031-03-05T10:15:00.000Z,
-sign-ins?result=unsuccessful # sign-ins
+sign-ins?outcome=unsuccessful # sign-ins
   Reference,Started,Result,Cause,App,E-mail address,User ID,Browser,Address
   {reference},2031-03-05T10:04:00.000Z,refused,The user or their organisation did not consent.,Collaboration platform,,,,127.0.0.1
 audit?event=relay.refused # audit
@@ -518,7 +518,7 @@ test.each(parseTable(EXPORTS))(
 
 /** Pages half a year later, with a disabled user, a connection that needs reconnecting, and a failing webhook. */
 const HALF_A_YEAR_LATER = `
-?range=day # Overview
+?period=day # Overview
   Sign-ins 1 </admin/audit?event=sign_in.succeeded&from=2031-09-20T11%3A00%3A00.000Z> ▲ from 0
   Users 2 </admin/users> 1 session </admin/sessions>
   Connections 3 </admin/connections> 2 active </admin/connections> 1 reconnect needed </admin/connections?health=reconnect_needed>

@@ -87,7 +87,7 @@ describe('the document', () => {
       }
     }
     expect(queryParameters).toEqual({
-      ...{ 'get /overview': ['range'], 'get /search': ['q'], 'get /users': list, 'get /revocations': list },
+      ...{ 'get /overview': ['period'], 'get /search': ['q'], 'get /users': list, 'get /revocations': list },
       ...{ 'get /connected-apps': list, 'get /connected-apps/{id}': ['scopes'], 'get /connect-links': list },
       ...{ 'delete /connected-apps/{id}': ['version'], 'get /relay-tokens': [...list, 'app', 'scope', 'state'] },
       ...{ 'get /service-accounts': [...list, 'app'], 'get /webhooks': [...list, 'event', 'state'] },
@@ -96,7 +96,7 @@ describe('the document', () => {
         'get /admin-tokens': [...list, 'scope', 'state'],
       },
       ...{ 'get /sessions': [...list, 'user'], 'get /connections': [...list, 'app', 'health', 'scopes', 'user'] },
-      'get /sign-ins': [...list, 'user', 'app', 'cause', 'result', ...range],
+      'get /sign-ins': [...list, 'user', 'app', 'cause', 'outcome', ...range],
       'post /bin/uploads': ['asOf', 'source', 'licence', 'columns'],
       ...{ 'get /users/{id}/timeline': timeline, 'get /connected-apps/{id}/timeline': timeline },
       ...{ 'get /relay-tokens/{id}/timeline': timeline, 'post /bin/rollback': ['to'] },

@@ -35,7 +35,7 @@ async function check(app: ConnectedApp = protocol.app): Promise<Finding[]> {
   // Each finding is a sentence, and each problem has advice.
   for (const { check, result, detail, advice } of findings) {
     expect(detail, check).toMatch(/^\S.{8,}\.$/s);
-    if (result === 'problem') expect(advice, check).toMatch(/^\S.{12,}\.$/s);
+    if (result === 'failed') expect(advice, check).toMatch(/^\S.{12,}\.$/s);
   }
   return findings;
 }
@@ -68,11 +68,11 @@ const resultsOf = (findings: Finding[]) => Object.fromEntries(findings.map(({ ch
 
 describe('the claim of the rule', () => {
   test.each([
-    ['groups', 'fine', undefined],
-    ['/realm_access/roles', 'fine', undefined],
-    ['https://example.com/roles', 'fine', undefined],
-    ['realm_access.roles', 'cannot_tell', '/realm_access/roles.'],
-    ['resource_access/gatehouse/roles', 'cannot_tell', '/resource_access/gatehouse/roles.'],
+    ['groups', 'passed', undefined],
+    ['/realm_access/roles', 'passed', undefined],
+    ['https://example.com/roles', 'passed', undefined],
+    ['realm_access.roles', 'unknown', '/realm_access/roles.'],
+    ['resource_access/gatehouse/roles', 'unknown', '/resource_access/gatehouse/roles.'],
   ])('%s: %s', async (claim, result, pointer) => {
     const finding = await findingOf('rule', protocol.appOf({ signIn: { allow: { claim, values: ['staff'] } } }));
     expect(finding).toMatchObject({ result });
@@ -84,29 +84,29 @@ describe('an app without problems', () => {
   test('has one finding for each check, in order', async () => {
     const findings = await check();
     expect(findings.map((finding) => finding.check)).toEqual(Object.keys(CHECKS));
-    expect(findings.filter(({ result }) => result === 'problem')).toEqual([]);
+    expect(findings.filter(({ result }) => result === 'failed')).toEqual([]);
     expect(resultsOf(findings)).toMatchObject({
-      callback_listed: 'fine',
-      discovery: 'fine',
-      tls: 'cannot_tell',
-      issuer: 'fine',
-      clock: 'fine',
-      keys: 'fine',
-      algorithms: 'fine',
-      pkce: 'fine',
-      callback_registered: 'fine',
-      client_authentication: 'fine',
-      refresh_token: 'cannot_tell',
-      rotation: 'cannot_tell',
-      lifetime: 'cannot_tell',
+      callback_listed: 'passed',
+      discovery: 'passed',
+      tls: 'unknown',
+      issuer: 'passed',
+      clock: 'passed',
+      keys: 'passed',
+      algorithms: 'passed',
+      pkce: 'passed',
+      callback_registered: 'passed',
+      client_authentication: 'passed',
+      refresh_token: 'unknown',
+      rotation: 'unknown',
+      lifetime: 'unknown',
     });
   });
 
   test.each<[ModeName, Finding['result'], string]>([
-    ['revocation-status-400', 'cannot_tell', 'status 400'],
-    ['revocation-status-503', 'problem', 'status 503'],
-    ['revocation-redirect', 'problem', 'status 302'],
-    ['revocation-reset', 'problem', ' closed the connection before its response was complete'],
+    ['revocation-status-400', 'unknown', 'status 400'],
+    ['revocation-status-503', 'failed', 'status 503'],
+    ['revocation-redirect', 'failed', 'status 302'],
+    ['revocation-reset', 'failed', ' closed the connection before its response was complete'],
   ])('%s: the result for revocation is %s, and its text names the response', async (mode, result, text) => {
     protocol.provider.setModes(mode);
     expect(await findingOf('revocation')).toMatchObject({ result, detail: expect.stringContaining(text) });
@@ -115,7 +115,7 @@ describe('an app without problems', () => {
   test('has advice for every problem, and never shows the secret', async () => {
     protocol.provider.setModes('discovery-wrong-issuer');
     const findings = await check();
-    expect(findings.every(({ result, advice }) => result !== 'problem' || advice)).toBe(true);
+    expect(findings.every(({ result, advice }) => result !== 'failed' || advice)).toBe(true);
     expect(JSON.stringify(findings)).not.toContain(protocol.provider.clientSecret);
   });
 
@@ -126,22 +126,22 @@ describe('an app without problems', () => {
     await expect
       .poll(() => observations.read(protocol.app.id))
       .toMatchObject({ refreshToken: true, expiresIn: true, rotates: true });
-    expect(resultsOf(await check())).toMatchObject({ refresh_token: 'fine', rotation: 'fine', lifetime: 'fine' });
+    expect(resultsOf(await check())).toMatchObject({ refresh_token: 'passed', rotation: 'passed', lifetime: 'passed' });
     expect(await findingOf('rotation', protocol.appOf({ refresh: 'reusable' }))).toMatchObject({
-      result: 'problem',
+      result: 'failed',
       pointer: '#/refresh',
     });
   });
 });
 
 test.each([
-  [undefined, undefined, 'cannot_tell', /refreshed yet/],
-  [true, undefined, 'fine', /^Each refresh returns a new refresh token\.$/],
-  [false, undefined, 'fine', /^Refresh tokens stay the same\.$/],
-  [true, 'rotating', 'fine', /new refresh token\.$/],
-  [false, 'reusable', 'fine', /the same\.$/],
-  [true, 'reusable', 'problem', /set to "reusable"/],
-  [false, 'rotating', 'problem', /^Refresh tokens stay the same\. The app is set to "rotating"\.$/],
+  [undefined, undefined, 'unknown', /refreshed yet/],
+  [true, undefined, 'passed', /^Each refresh returns a new refresh token\.$/],
+  [false, undefined, 'passed', /^Refresh tokens stay the same\.$/],
+  [true, 'rotating', 'passed', /new refresh token\.$/],
+  [false, 'reusable', 'passed', /the same\.$/],
+  [true, 'reusable', 'failed', /set to "reusable"/],
+  [false, 'rotating', 'failed', /^Refresh tokens stay the same\. The app is set to "rotating"\.$/],
 ] as const)('rotation observed: %s, and set to %s: %s', async (rotates, refresh, result, detail) => {
   // JSON leaves out a member that is undefined.
   const observation = { refreshToken: true, expiresIn: true, rotates };
@@ -150,18 +150,18 @@ test.each([
 });
 
 test.each([
-  [true, undefined, 'fine', /^Token responses state the lifetime/],
-  [true, 600, 'fine', /^Token responses state the lifetime/],
-  [false, 600, 'fine', /the setting of 600 s is used\.$/],
-  [false, undefined, 'cannot_tell', /only a 401 of the platform/],
-  [undefined, undefined, 'cannot_tell', /only a 401 of the platform/],
+  [true, undefined, 'passed', /^Token responses state the lifetime/],
+  [true, 600, 'passed', /^Token responses state the lifetime/],
+  [false, 600, 'passed', /the setting of 600 s is used\.$/],
+  [false, undefined, 'unknown', /only a 401 of the platform/],
+  [undefined, undefined, 'unknown', /only a 401 of the platform/],
 ] as const)('expires_in observed: %s, and a lifetime of %s set: %s', async (expiresIn, setLifetime, result, detail) => {
   const app = protocol.appOf(setLifetime && { accessTokenLifetimeSeconds: setLifetime });
   const finding = await findingAfter({ refreshToken: true, expiresIn }, 'lifetime', app);
 
   expect(finding?.result).toBe(result);
   expect(finding?.detail).toMatch(detail);
-  expect(finding?.pointer).toBe(result === 'fine' ? undefined : '#/accessTokenLifetimeSeconds');
+  expect(finding?.pointer).toBe(result === 'passed' ? undefined : '#/accessTokenLifetimeSeconds');
 });
 
 describe('each fault has its finding', () => {
@@ -178,7 +178,7 @@ describe('each fault has its finding', () => {
   ];
   test.each(FAULTS)('%s: %s', async (mode, name, pointer) => {
     protocol.provider.setModes(mode);
-    expect(await findingOf(name)).toMatchObject({ result: 'problem', pointer, advice: expect.stringMatching(/\w/) });
+    expect(await findingOf(name)).toMatchObject({ result: 'failed', pointer, advice: expect.stringMatching(/\w/) });
   });
 
   test.each([
@@ -196,7 +196,7 @@ describe('each fault has its finding', () => {
   test('a provider without a key set', async () => {
     protocol.provider.setModes({ metadata: ({ jwks_uri: _, ...metadata }) => metadata });
     expect(await findingOf('keys')).toMatchObject({
-      result: 'problem',
+      result: 'failed',
       detail: 'No key set is known, so no ID token can be verified.',
       pointer: '#/endpoints/jwks',
     });
@@ -216,12 +216,12 @@ describe('each fault has its finding', () => {
     const template = protocol.appOf(templateApp(protocol.provider));
 
     expect(await findingOf('issuer', template)).toMatchObject({
-      result: 'fine',
+      result: 'passed',
       detail: expect.stringContaining('2 tenants'),
     });
-    expect(await findingOf('client_authentication', template)).toMatchObject({ result: 'fine' });
+    expect(await findingOf('client_authentication', template)).toMatchObject({ result: 'passed' });
     expect(await findingOf('issuer', { ...template, signIn: { allow: 'everyone' } })).toMatchObject({
-      result: 'problem',
+      result: 'failed',
       pointer: '#/signIn',
       advice: expect.stringContaining('{"allow": {"claim": "tid"'),
     });
@@ -230,7 +230,7 @@ describe('each fault has its finding', () => {
   test('an API host from token responses: is not called without a token', async () => {
     const app = protocol.appOf({ apiBaseUrlFrom: { member: 'instance_url', hosts: ['.my.example.com'] } });
     expect(await findingOf('platform', app)).toMatchObject({
-      result: 'cannot_tell',
+      result: 'unknown',
       detail: 'Each token response names its host in instance_url.',
     });
     expect(protocol.provider.hitsOf('platform')).toEqual([]);
@@ -242,7 +242,7 @@ describe('each fault has its finding', () => {
       revocation: `${protocol.provider.issuer}/revocation`,
     };
     expect(await findingOf('endpoints', protocol.appOf({ endpoints }))).toMatchObject({
-      result: 'cannot_tell',
+      result: 'unknown',
       detail: expect.stringMatching(/than endpoints\.jwks, /),
       advice: expect.stringMatching(/^Remove endpoints\.jwks\./),
       pointer: '#/endpoints/jwks',
@@ -251,7 +251,7 @@ describe('each fault has its finding', () => {
 
   test('a wrong secret', async () => {
     expect(await findingOf('client_authentication', { ...protocol.app, clientSecret: 'wrong' })).toMatchObject({
-      result: 'problem',
+      result: 'failed',
       pointer: '#/clientSecret',
     });
   });
@@ -264,7 +264,7 @@ describe('each fault has its finding', () => {
     };
     protocol.provider.setModes({ responses: { token } });
     expect(await findingOf('client_authentication')).toMatchObject({
-      result: 'problem',
+      result: 'failed',
       pointer: '#/tokenEndpointAuthMethod',
       advice: 'The endpoint accepts client_secret_post: set tokenEndpointAuthMethod to that.',
     });
@@ -292,7 +292,7 @@ describe('each fault has its finding', () => {
     for (const tokenEndpointAuthMethod of ['client_secret_basic', 'client_secret_post']) {
       const app = protocol.appOf({ tokenEndpointAuthMethod });
       expect(await findingOf('client_authentication', app)).toMatchObject({
-        result: 'problem',
+        result: 'failed',
         pointer: '#/clientSecret',
         advice: expect.stringMatching(/without the encoding of RFC 6749, section 2\.3\.1\. Replace the secret/),
       });
@@ -308,7 +308,7 @@ describe('each fault has its finding', () => {
     const refusal = status(400, { error: 'invalid_request' });
     protocol.provider.setModes({ responses: { token: takingOnly(isTaken, refusal) } });
     expect(await findingOf('client_authentication')).toMatchObject({
-      result: 'problem',
+      result: 'failed',
       advice: 'The endpoint accepts client_secret_post: set tokenEndpointAuthMethod to that.',
     });
   });
@@ -330,7 +330,7 @@ describe('each fault has its finding', () => {
   ])('a wrong secret refused with %i %s: shows the code', async (code, error) => {
     protocol.provider.setModes({ responses: { token: status(code, { error }) } });
     expect(await findingOf('client_authentication')).toMatchObject({
-      result: 'problem',
+      result: 'failed',
       pointer: '#/clientSecret',
       detail: `The token endpoint does not accept the client ID with this secret (status ${code}, ${error}).`,
     });
@@ -345,22 +345,22 @@ describe('each fault has its finding', () => {
     const observation = { refreshToken: false, expiresIn: true };
     protocol.provider.setModes({ metadata: (metadata) => ({ ...metadata, scopes_supported: listed }) });
     const finding = await findingAfter(observation, 'refresh_token', protocol.appOf({ scopes }));
-    expect(finding).toMatchObject({ result: 'problem', advice: expect.stringMatching(advice), pointer });
+    expect(finding).toMatchObject({ result: 'failed', advice: expect.stringMatching(advice), pointer });
   });
 
   test('no refresh token and no lifetime: the access tokens may not expire', async () => {
     const finding = await findingAfter({ refreshToken: false, expiresIn: false }, 'refresh_token');
-    expect(finding).toMatchObject({ result: 'cannot_tell', detail: expect.stringContaining('may not expire') });
+    expect(finding).toMatchObject({ result: 'unknown', detail: expect.stringContaining('may not expire') });
   });
 
   test('a refresh before any sign-in does not show whether sign-ins return a refresh token', async () => {
     const finding = await findingAfter({ expiresIn: true, rotates: true }, 'refresh_token');
-    expect(finding).toMatchObject({ result: 'cannot_tell', detail: expect.stringContaining('No user has signed in') });
+    expect(finding).toMatchObject({ result: 'unknown', detail: expect.stringContaining('No user has signed in') });
   });
 
   test('a callback URL that is not on the list', async () => {
     const app = protocol.appOf({ callbackUrls: ['https://other.example.com/oauth/callback/elsewhere'] });
-    expect(await findingOf('callback_listed', app)).toMatchObject({ result: 'problem', pointer: '#/callbackUrls' });
+    expect(await findingOf('callback_listed', app)).toMatchObject({ result: 'failed', pointer: '#/callbackUrls' });
   });
 
   /** The app, with the authorization endpoint at this address. */
@@ -369,16 +369,16 @@ describe('each fault has its finding', () => {
 
   test('a callback URL that the provider refuses with a page of its own', async () => {
     const app = appAuthorizingAt(`${await servePage(400)}/authorize`);
-    expect(await findingOf('callback_registered', app)).toMatchObject({ result: 'problem', pointer: '#/callbackUrls' });
+    expect(await findingOf('callback_registered', app)).toMatchObject({ result: 'failed', pointer: '#/callbackUrls' });
   });
 
   test.each([
-    [200, 'cannot_tell'],
-    [304, 'cannot_tell'],
-    [400, 'problem'],
-    [499, 'problem'],
-    [500, 'cannot_tell'],
-    [503, 'cannot_tell'],
+    [200, 'unknown'],
+    [304, 'unknown'],
+    [400, 'failed'],
+    [499, 'failed'],
+    [500, 'unknown'],
+    [503, 'unknown'],
   ] as const)('a page of the provider with status %i instead of a redirect: %s', async (status, result) => {
     const app = appAuthorizingAt(`${await servePage(status)}/authorize`);
     expect(await findingOf('callback_registered', app)).toMatchObject({
@@ -398,9 +398,9 @@ describe('each fault has its finding', () => {
 
   test.each([413, 414, 431])('a request that is too long for the provider (%i) is told as that', async (status) => {
     const app = appAuthorizingAt(`${await servePage(status)}/authorize`);
-    expect(await findingOf('callback_registered', app)).toMatchObject({ result: 'cannot_tell' });
+    expect(await findingOf('callback_registered', app)).toMatchObject({ result: 'unknown' });
     expect(await findingOf('request', app)).toMatchObject({
-      result: 'problem',
+      result: 'failed',
       detail: expect.stringMatching(new RegExp(`too long for the provider \\(\\d{3,} characters, status ${status}\\)`)),
       advice: expect.stringContaining('(PAR)'),
     });
@@ -417,44 +417,44 @@ describe('each fault has its finding', () => {
       res.writeHead(302, { location: `${callback}?error=login_required` }).end();
     });
     const app = appAuthorizingAt(`${origin}/authorize`);
-    expect(await findingOf('callback_registered', app)).toMatchObject({ result: 'fine' });
-    expect(await findingOf('callback_registered', app)).toMatchObject({ result: 'fine' });
+    expect(await findingOf('callback_registered', app)).toMatchObject({ result: 'passed' });
+    expect(await findingOf('callback_registered', app)).toMatchObject({ result: 'passed' });
     const [first, second, third] = ports;
     expect([second === first, third === first, ports.length]).toEqual([true, false, 3]);
   });
 
   test('an unexplained refusal of the code says nothing about the client', async () => {
     protocol.provider.setModes('token-status-400');
-    expect((await findingOf('client_authentication'))?.result).not.toBe('fine');
+    expect((await findingOf('client_authentication'))?.result).not.toBe('passed');
   });
 
   test('a scope that the provider does not list', async () => {
     protocol.provider.setModes({ metadata: (metadata) => ({ ...metadata, scopes_supported: ['openid', 'profile'] }) });
     const finding = await findingOf('scopes', protocol.appOf({ scopes: ['openid', 'profile', 'pofile'] }));
-    expect(finding).toMatchObject({ result: 'cannot_tell', pointer: '#/scopes' });
+    expect(finding).toMatchObject({ result: 'unknown', pointer: '#/scopes' });
     expect(finding?.detail).toMatch(/: pofile\.$/);
     expect(finding?.advice).toContain('check the spelling');
   });
 
   test('a scope that the provider lists but refuses: the callback URL is not the cause', async () => {
     protocol.provider.setModes('callback-invalid-scope');
-    expect(await findingOf('scopes')).toMatchObject({ result: 'problem' });
-    expect(await findingOf('callback_registered')).toMatchObject({ result: 'fine' });
+    expect(await findingOf('scopes')).toMatchObject({ result: 'failed' });
+    expect(await findingOf('callback_registered')).toMatchObject({ result: 'passed' });
   });
 
   test.each([
-    ['invalid_request', 'problem', /PAR/],
-    ['unauthorized_client', 'problem', /code flow/],
-    ['request_not_supported', 'problem', /./],
-    ['login_required', 'fine', /^$/],
-    ['interaction_required', 'fine', /^$/],
-    ['server_error', 'cannot_tell', /^$/],
+    ['invalid_request', 'failed', /PAR/],
+    ['unauthorized_client', 'failed', /code flow/],
+    ['request_not_supported', 'failed', /./],
+    ['login_required', 'passed', /^$/],
+    ['interaction_required', 'passed', /^$/],
+    ['server_error', 'unknown', /^$/],
   ])('a redirect with %s: the request is %s, and the callback URL is registered', async (error, result, advice) => {
     protocol.provider.setModes({ callback: (parameters) => parameters.set('error', error) });
     const request = await findingOf('request');
     expect(request?.result).toBe(result);
     expect(request?.advice ?? '').toMatch(advice);
-    expect(await findingOf('callback_registered')).toMatchObject({ result: 'fine' });
+    expect(await findingOf('callback_registered')).toMatchObject({ result: 'passed' });
   });
 
   test('a provider without S256 that signs only with shared secrets', async () => {
@@ -465,7 +465,7 @@ describe('each fault has its finding', () => {
         id_token_signing_alg_values_supported: ['HS256', 'none'],
       }),
     });
-    expect(resultsOf(await check())).toMatchObject({ pkce: 'problem', algorithms: 'problem' });
+    expect(resultsOf(await check())).toMatchObject({ pkce: 'failed', algorithms: 'failed' });
   });
 
   test('clocks that differ: says in which direction and by how much', async () => {
@@ -475,12 +475,12 @@ describe('each fault has its finding', () => {
     ] as const) {
       doctorClock = () => Date.now() + seconds * 1000;
       const finding = await findingOf('clock');
-      expect(finding?.result).toBe('problem');
+      expect(finding?.result).toBe('failed');
       expect(finding?.detail).toMatch(detail);
     }
     doctorClock = () => Date.now() + 6_000;
     expect(await findingOf('clock')).toMatchObject({
-      result: 'fine',
+      result: 'passed',
       detail: expect.stringMatching(/^This clock is [567] s ahead/),
     });
   });
@@ -506,22 +506,22 @@ describe('each fault has its finding', () => {
     const origin = await serve((_req, res) => void res.writeHead(status).end(body));
     const app = protocol.appOf({ discoveryUrl: `${origin}/metadata` });
     expect(await findingOf('discovery', app)).toMatchObject({
-      result: 'problem',
+      result: 'failed',
       detail: expect.stringMatching(detail),
       pointer: '#/discoveryUrl',
     });
   });
 
-  test.each<[number, 'fine' | 'problem', string]>([
-    [0, 'fine', 'The clocks agree.'],
-    [1, 'fine', 'The clocks agree.'],
-    [-1, 'fine', 'The clocks agree.'],
-    [2, 'fine', "This clock is 2 s ahead of the provider's."],
-    [-2, 'fine', "This clock is 2 s behind the provider's."],
-    [20, 'fine', "This clock is 20 s ahead of the provider's."],
-    [-20, 'fine', "This clock is 20 s behind the provider's."],
-    [21, 'problem', "This clock is 21 s ahead of the provider's."],
-    [-21, 'problem', "This clock is 21 s behind the provider's."],
+  test.each<[number, 'passed' | 'failed', string]>([
+    [0, 'passed', 'The clocks agree.'],
+    [1, 'passed', 'The clocks agree.'],
+    [-1, 'passed', 'The clocks agree.'],
+    [2, 'passed', "This clock is 2 s ahead of the provider's."],
+    [-2, 'passed', "This clock is 2 s behind the provider's."],
+    [20, 'passed', "This clock is 20 s ahead of the provider's."],
+    [-20, 'passed', "This clock is 20 s behind the provider's."],
+    [21, 'failed', "This clock is 21 s ahead of the provider's."],
+    [-21, 'failed', "This clock is 21 s behind the provider's."],
   ])('a clock that is %i s ahead: %s', async (seconds, result, detail) => {
     const providerTime = Date.parse('2026-11-21T12:00:00Z');
     // The header is rounded down, by half a second on average.
@@ -532,7 +532,7 @@ describe('each fault has its finding', () => {
 
     expect([finding?.result, finding?.detail]).toEqual([result, detail]);
     expect(finding?.advice).toBe(
-      result === 'problem'
+      result === 'failed'
         ? 'Synchronise the clock of this server (NTP): otherwise ID tokens seem expired or not yet valid.'
         : undefined,
     );
@@ -542,7 +542,7 @@ describe('each fault has its finding', () => {
     respondToDiscoveryAt(undefined);
     expect(await findingOf('clock')).toEqual({
       check: 'clock',
-      result: 'cannot_tell',
+      result: 'unknown',
       detail: 'The response of the provider has no date.',
     });
   });
@@ -558,10 +558,10 @@ describe('each fault has its finding', () => {
   }
 
   test.each([
-    ['https://idp.example.com/token', 'fine', 'The connection is protected and the certificate is valid.'],
+    ['https://idp.example.com/token', 'passed', 'The connection is protected and the certificate is valid.'],
     [
       'http://127.0.0.1:9/token',
-      'cannot_tell',
+      'unknown',
       'The provider is called without TLS, which is allowed on this machine only.',
     ],
   ])('endpoints set by hand need no discovery; TLS is that of %s', async (token, result, detail) => {
@@ -573,12 +573,12 @@ describe('each fault has its finding', () => {
     );
 
     expect(findings).toEqual([
-      { check: 'discovery', result: 'fine', detail: 'The endpoints are set by hand, so discovery is not needed.' },
+      { check: 'discovery', result: 'passed', detail: 'The endpoints are set by hand, so discovery is not needed.' },
       { check: 'tls', result, detail },
     ]);
     expect(protocol.provider.hits).toEqual([]);
     expect(await findingOf('issuer', app)).toMatchObject({
-      result: 'cannot_tell',
+      result: 'unknown',
       detail: 'Without discovery, the registered issuer is used unchecked.',
     });
   });
@@ -587,12 +587,12 @@ describe('each fault has its finding', () => {
     const findings = await check(protocol.appOf({ par: 'required' }));
     expect(findings.find((finding) => finding.check === 'callback_registered')).toEqual({
       check: 'callback_registered',
-      result: 'cannot_tell',
+      result: 'unknown',
       detail: 'Not tried: fix the problem below first.',
     });
     expect(findings.find((finding) => finding.check === 'request')).toEqual({
       check: 'request',
-      result: 'problem',
+      result: 'failed',
       detail: 'Requests must be pushed (PAR), but the provider names no endpoint for that.',
       advice: 'Set par to "auto", or ask the operator of the provider.',
       pointer: '#/par',
@@ -605,7 +605,7 @@ describe('each fault has its finding', () => {
       { error: 'invalid_scope' },
       'scopes',
       {
-        result: 'problem',
+        result: 'failed',
         detail: 'The provider refuses a scope of this app, and does not say which.',
         pointer: '#/scopes',
       },
@@ -614,14 +614,14 @@ describe('each fault has its finding', () => {
       400,
       { error: 'invalid_scope' },
       'callback_registered',
-      { result: 'cannot_tell', detail: 'The provider checked no further than the scopes.' },
+      { result: 'unknown', detail: 'The provider checked no further than the scopes.' },
     ],
     [
       400,
       { error: 'invalid_redirect_uri' },
       'callback_registered',
       {
-        result: 'problem',
+        result: 'failed',
         pointer: '#/callbackUrls',
         detail:
           'The provider refused the pushed authorization request (push refused, status 400, invalid_redirect_uri).',
@@ -631,18 +631,18 @@ describe('each fault has its finding', () => {
       400,
       { error: 'invalid_redirect_uri' },
       'request',
-      { result: 'cannot_tell', detail: 'Not tried: fix the problem above first.' },
+      { result: 'unknown', detail: 'Not tried: fix the problem above first.' },
     ],
     [
       503,
       {},
       'callback_registered',
       {
-        result: 'cannot_tell',
+        result: 'unknown',
         detail: 'The authorization endpoint could not be called: push failed, status 503.',
       },
     ],
-    [503, {}, 'request', { result: 'cannot_tell', detail: 'The provider did not redirect to the callback URL.' }],
+    [503, {}, 'request', { result: 'unknown', detail: 'The provider did not redirect to the callback URL.' }],
   ])('a pushed request that is refused with %i %j: %s', async (code, body, name, expected) => {
     const origin = await serve((_req, res) => {
       res.writeHead(code, { 'content-type': 'application/json' }).end(JSON.stringify(body));
@@ -663,7 +663,7 @@ describe('each fault has its finding', () => {
     const app = { ...appAuthorizingAt(`${origin}/authorize`), scopes: ['openid', 'profile', 'files'] };
     expect(await findingOf('scopes', app)).toEqual({
       check: 'scopes',
-      result: 'problem',
+      result: 'failed',
       detail: 'The provider refuses this scope of the app: files.',
       advice: 'Remove the scope that this registration may not request, or allow it at the provider.',
       pointer: '#/scopes',
@@ -674,17 +674,17 @@ describe('each fault has its finding', () => {
     [
       'a page of the provider',
       () => 'https://idp.example.com/login',
-      { result: 'cannot_tell', detail: 'The provider redirects to a page of its own and reports no error.' },
+      { result: 'unknown', detail: 'The provider redirects to a page of its own and reports no error.' },
     ],
     [
       'an address that only begins like the callback URL',
       (callback) => `${callback}-2?error=login_required`,
-      { result: 'cannot_tell', detail: 'The provider redirects to a page of its own and reports no error.' },
+      { result: 'unknown', detail: 'The provider redirects to a page of its own and reports no error.' },
     ],
     [
       'the callback URL',
       (callback) => `${callback}?error=login_required`,
-      { result: 'fine', detail: 'The provider redirects to the callback URL.' },
+      { result: 'passed', detail: 'The provider redirects to the callback URL.' },
     ],
   ])('a redirect to %s', async (_description, targetOf, expected) => {
     const [callback = ''] = protocol.app.callbackUrls;
@@ -701,11 +701,11 @@ describe('each fault has its finding', () => {
   });
 
   test.each<[number, Partial<Finding>]>([
-    [401, { result: 'fine', detail: 'The thread path exists and requires a token (401).' }],
-    [403, { result: 'fine', detail: 'The thread path exists and requires a token (403).' }],
-    [404, { result: 'problem', detail: 'The platform does not have this path (404).', pointer: '#/threadPath' }],
-    [200, { result: 'cannot_tell', detail: 'Without a token the platform responded with status 200.' }],
-    [500, { result: 'cannot_tell', detail: 'Without a token the platform responded with status 500.' }],
+    [401, { result: 'passed', detail: 'The thread path exists and requires a token (401).' }],
+    [403, { result: 'passed', detail: 'The thread path exists and requires a token (403).' }],
+    [404, { result: 'failed', detail: 'The platform does not have this path (404).', pointer: '#/threadPath' }],
+    [200, { result: 'unknown', detail: 'Without a token the platform responded with status 200.' }],
+    [500, { result: 'unknown', detail: 'Without a token the platform responded with status 500.' }],
   ])('a platform that responds to a call without a token with %i', async (code, expected) => {
     const requests: unknown[] = [];
     const origin = await serve((req, res) => {
@@ -728,12 +728,12 @@ describe('each fault has its finding', () => {
     protocol.provider.setModes({ responses: { token: status(400, { error: 'invalid_grant' }) } });
     expect(await findingOf('client_authentication', app)).toEqual({
       check: 'client_authentication',
-      result: 'fine',
+      result: 'passed',
       detail: 'The token endpoint knows the client ID; no secret is used.',
     });
     protocol.provider.setModes({ responses: { token: status(401, { error: 'invalid_client' }) } });
     expect(await findingOf('client_authentication', app)).toMatchObject({
-      result: 'problem',
+      result: 'failed',
       pointer: '#/clientSecret',
     });
     // Without a secret there is no other method to try.
@@ -745,7 +745,7 @@ describe('each fault has its finding', () => {
     protocol.provider.setModes({ responses: { token: status(200, { access_token: 'at', token_type: 'bearer' }) } });
     expect(await findingOf('client_authentication', app)).toEqual({
       check: 'client_authentication',
-      result: 'cannot_tell',
+      result: 'unknown',
       detail: 'The token endpoint gave no clear response: it accepted a made-up code.',
     });
   });
@@ -766,14 +766,14 @@ describe('each fault has its finding', () => {
     const { keys: publishedKeys = [] } = (await response.json()) as { keys?: object[] };
     const jwks = Array.from({ length: count }, (_, index) => ({ ...publishedKeys[0], kid: `k${index}` }));
     protocol.provider.setModes({ jwks: () => jwks });
-    expect(await findingOf('keys')).toEqual({ check: 'keys', result: 'fine', detail });
+    expect(await findingOf('keys')).toEqual({ check: 'keys', result: 'passed', detail });
   });
 
   test('an endpoint that is not a URL', async () => {
     protocol.provider.setModes({ metadata: (metadata) => ({ ...metadata, token_endpoint: 5 }) });
     expect(await findingOf('endpoints')).toEqual({
       check: 'endpoints',
-      result: 'problem',
+      result: 'failed',
       pointer: '#/endpoints',
       detail: 'The token_endpoint may not be called: endpoint refused.',
       advice: 'Endpoints must be https and public, or their host named in INTERNAL_HOSTS.',
@@ -793,7 +793,7 @@ describe('each fault has its finding', () => {
     protocol.provider.setModes('no-revocation-endpoint');
     expect(await findingOf('revocation')).toEqual({
       check: 'revocation',
-      result: 'cannot_tell',
+      result: 'unknown',
       pointer: '#/endpoints/revocation',
       detail: 'No revocation endpoint is known: disconnecting deletes the tokens only here.',
       advice: 'If the provider has one, set endpoints.revocation.',
@@ -815,9 +815,9 @@ describe('each fault has its finding', () => {
   test('marks checks that were not tried', async () => {
     protocol.provider.setModes('discovery-status-500');
     expect(resultsOf(await check())).toMatchObject({
-      discovery: 'problem',
-      keys: 'cannot_tell',
-      client_authentication: 'cannot_tell',
+      discovery: 'failed',
+      keys: 'unknown',
+      client_authentication: 'unknown',
     });
   });
 
@@ -825,7 +825,7 @@ describe('each fault has its finding', () => {
     'a discovery response of the kind "%s" is a finding, not an exception',
     async (kind) => {
       protocol.provider.setModes(`discovery-${kind}`);
-      expect(await findingOf('discovery')).toMatchObject({ result: 'problem' });
+      expect(await findingOf('discovery')).toMatchObject({ result: 'failed' });
     },
   );
 });

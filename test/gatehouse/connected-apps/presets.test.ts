@@ -71,7 +71,7 @@ describe.each(PRESETS.map((preset) => [preset.name, preset] as const))('%s', (_n
     const app = appOf(preset);
     expect(recognisePreset(app)).toEqual({ preset, differences: [] });
     const detail = `The settings are those of the preset "${preset.name}".`;
-    expect(checkPreset(app)).toEqual({ check: 'preset', result: 'fine', detail });
+    expect(checkPreset(app)).toEqual({ check: 'preset', result: 'passed', detail });
   });
 });
 
@@ -99,7 +99,7 @@ describe('an app with other settings than the preset of its provider', () => {
     const app = appOf(presetOf('auth0'), { parameters: undefined, tokenEndpointAuthMethod: 'client_secret_basic' });
     expect(checkPreset(app)).toEqual({
       check: 'preset',
-      result: 'cannot_tell',
+      result: 'unknown',
       detail: 'The provider looks like "Auth0". Its preset has other settings: tokenEndpointAuthMethod, parameters.',
       advice: expect.stringMatching(
         /^tokenEndpointAuthMethod: "client_secret_post"\. .*\(Not confirmed\.\) parameters: \{"audience":"\{audience\}"\}\. /,
@@ -111,6 +111,6 @@ describe('an app with other settings than the preset of its provider', () => {
   test('of an unknown provider has no preset', () => {
     const detail = 'No preset is known for this provider.';
     const app = appOf(presetOf('google'), { issuer: 'https://idp.example.com' });
-    expect(checkPreset(app)).toEqual({ check: 'preset', result: 'cannot_tell', detail });
+    expect(checkPreset(app)).toEqual({ check: 'preset', result: 'unknown', detail });
   });
 });

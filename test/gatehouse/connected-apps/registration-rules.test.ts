@@ -206,15 +206,15 @@ test('lists the URLs to register at a provider', () => {
 });
 
 test('separates problems from warnings, which are inconclusive checks with advice', () => {
-  const finding = (result: 'fine' | 'problem' | 'cannot_tell', advice?: string) => ({
+  const finding = (result: 'passed' | 'failed' | 'unknown', advice?: string) => ({
     check: 'tls' as const,
     result,
     detail: 'Seen.',
     ...(advice !== undefined && { advice }),
   });
-  const problem = finding('problem', 'Do.');
-  const warning = finding('cannot_tell', 'Look.');
-  const findings = [finding('fine'), problem, finding('cannot_tell'), warning];
+  const problem = finding('failed', 'Do.');
+  const warning = finding('unknown', 'Look.');
+  const findings = [finding('passed'), problem, finding('unknown'), warning];
 
   expect(problemsIn(findings)).toEqual([problem]);
   expect(warningsIn(findings)).toEqual([warning]);

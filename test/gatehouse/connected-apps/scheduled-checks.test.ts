@@ -32,9 +32,9 @@ beforeEach(() => {
 
 const appOf = (id: string, changes: object = {}) => ({ id, name: `App ${id}`, ...changes }) as ConnectedApp;
 const currentFindings = (): Finding[] => [
-  { check: 'tls', result: 'fine', detail: 'Protected.' },
-  { check: 'clock', result: 'cannot_tell', detail: 'No date.' },
-  ...problems.map((check): Finding => ({ check, result: 'problem', detail: 'Wrong.' })),
+  { check: 'tls', result: 'passed', detail: 'Protected.' },
+  { check: 'clock', result: 'unknown', detail: 'No date.' },
+  ...problems.map((check): Finding => ({ check, result: 'failed', detail: 'Wrong.' })),
 ];
 
 function createChecks(seconds = 86_400) {

@@ -2,11 +2,11 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import {
+  checkRules,
   decide,
   RELAY_SCOPES,
   type RelayCall,
   type RelayPolicy,
-  verdicts,
 } from '../../../src/gatehouse/relay/policy.ts';
 import { isAllowedFrom } from '../../../src/shared/config/networks.ts';
 
@@ -67,21 +67,21 @@ describe('a rule', () => {
     const detail = expect.stringMatching(new RegExp(`^Rule ${rule}: .*\\.$`));
     const decision = decide(changedPolicy, changedCall);
     expect(decision).toMatchObject({ allowed: false, rule, detail });
-    expect(verdicts(changedPolicy, changedCall).filter(({ verdict }) => verdict === 'failed')).toEqual([
-      { rule, check: expect.any(String), verdict: 'failed', detail: 'detail' in decision && decision.detail },
+    expect(checkRules(changedPolicy, changedCall).filter(({ result }) => result === 'failed')).toEqual([
+      { rule, check: expect.any(String), result: 'failed', detail: 'detail' in decision && decision.detail },
     ]);
   });
 
   const BIN_CALL: RelayCall = { ...CALL, scope: 'bin:read', app: undefined, subject: undefined };
 
-  test('R81 the verdict of a rule is "passed", or "not_applicable" if the rule concerns other calls', () => {
+  test('R81 the result of a rule is "passed", or "not_applicable" if the rule concerns other calls', () => {
     /** The rules that apply to an allowed call, once for each of their checks. */
     const passedRules = (call: RelayCall, policy = POLICY) => {
       const rules: string[] = [];
-      for (const { rule, verdict, ...check } of verdicts(policy, call)) {
+      for (const { rule, result, ...check } of checkRules(policy, call)) {
         expect(check).toEqual({ check: expect.stringMatching(/^The .*\.$/) });
-        if (verdict === 'not_applicable') continue;
-        expect(verdict).toBe('passed');
+        if (result === 'not_applicable') continue;
+        expect(result).toBe('passed');
         rules.push(rule);
       }
       return rules;
@@ -101,9 +101,9 @@ describe('a rule', () => {
   });
 
   test('R81 whose first check has failed does not make its second check', () => {
-    const checks = verdicts(POLICY, { ...CALL, ...accountWith({ app: undefined }) });
+    const checks = checkRules(POLICY, { ...CALL, ...accountWith({ app: undefined }) });
     const accountChecks = checks.filter(({ rule }) => rule === 'serviceAccount');
-    expect(accountChecks.map(({ verdict }) => verdict)).toEqual(['failed', 'not_applicable']);
+    expect(accountChecks.map(({ result }) => result)).toEqual(['failed', 'not_applicable']);
   });
 
   test('for users does not apply to a service account or a BIN look-up, and that for apps not to the latter', () => {

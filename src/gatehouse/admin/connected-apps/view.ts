@@ -48,7 +48,7 @@ export type ChangedApp = z.output<typeof changedApp>;
 const findingJson = z.object({
   check: z.enum(Object.keys(CHECKS) as [CheckName, ...CheckName[]]),
   title: z.string(),
-  result: z.enum(['fine', 'problem', 'cannot_tell']),
+  result: z.enum(['passed', 'failed', 'unknown']),
   detail: z.string(),
   advice: z.string().optional(),
   pointer: z.string().optional().describe('the field of the registration that causes it'),

@@ -1,29 +1,29 @@
-/** The counts of a time range, and of an equally long range before it. Pure. */
+/** The counts of a period, and of an equally long period before it. Pure. */
 import { HOUR_MS } from '../../../shared/time.ts';
 import type { TallySpan, TallyUnit } from '../../audit/tallies.ts';
 
-export const RANGES = {
+export const OVERVIEW_PERIODS = {
   hour: { unit: 'minutes', number: 12, words: 'Last hour', short: '1 h' },
   day: { unit: 'hour', number: 24, words: 'Last 24 hours', short: '24 h' },
   week: { unit: 'day', number: 7, words: 'Last 7 days', short: '7 d' },
   month: { unit: 'day', number: 30, words: 'Last 30 days', short: '30 d' },
 } as const satisfies Record<string, { unit: TallyUnit; number: number; words: string; short: string }>;
 
-export type Range = keyof typeof RANGES;
+export type OverviewPeriod = keyof typeof OVERVIEW_PERIODS;
 export type Counts = Record<string, number>;
 
 /**
- * Sums the counts of the range, and as `before` those of an equally long time before it. The first span of `before`
+ * Sums the counts of the period, and as `before` those of an equally long time before it. The first span of `before`
  * counts only by the share that has passed of the current span. Otherwise an hour that has just begun would look like
  * a decline.
- * @param spans the spans of twice the range, oldest first; the last one is not complete yet
+ * @param spans the spans of twice the period, oldest first; the last one is not complete yet
  */
 export function figuresOf(
   spans: readonly TallySpan[],
-  range: Range,
+  period: OverviewPeriod,
   now: number,
 ): { spans: { at: string; counts: Counts }[]; total: Counts; before: Counts } {
-  const { number } = RANGES[range];
+  const { number } = OVERVIEW_PERIODS[period];
   const current = spans.slice(-number).map(({ at, counts }) => ({ at, counts: { ...counts } as Counts }));
   const [partial, ...whole] = spans.slice(-2 * number, -number);
   const [first, second] = current;

@@ -10,7 +10,7 @@ import { signInView } from '../sign-ins/view.ts';
 import { createAttention, foldAttention } from './attention/attention.ts';
 import { attentionJson } from './attention/view.ts';
 import { CHART_SIZE, type Chart, chartsOf } from './charts.ts';
-import { figuresOf, RANGES, type Range } from './figures.ts';
+import { figuresOf, OVERVIEW_PERIODS, type OverviewPeriod } from './figures.ts';
 import { type KeyFigure, keyFigures, type PresentFigure, presentFigures } from './key-figures.ts';
 import { createSetup, setupJson } from './setup.ts';
 import { dismissedNotice, openSteps, type SetupWords } from './setup-words.ts';
@@ -21,10 +21,10 @@ declare module '../../../shared/pages/page-data.ts' {
       overview: OverviewView;
       openSteps: readonly SetupWords[];
       attention: ReturnType<typeof foldAttention>;
-      ranges: typeof RANGES;
+      periods: typeof OVERVIEW_PERIODS;
       figures: readonly KeyFigure[];
       now: readonly PresentFigure[];
-      /** The number of refused and failed sign-ins in the range whose causes are not in the list. */
+      /** The number of refused and failed sign-ins in the period whose causes are not in the list. */
       otherFailures: number;
       charts: readonly Chart[];
       chartSize: typeof CHART_SIZE;
@@ -32,11 +32,11 @@ declare module '../../../shared/pages/page-data.ts' {
   }
 }
 
-const RANGE_NAMES = Object.keys(RANGES) as [Range, ...Range[]];
+const PERIOD_NAMES = Object.keys(OVERVIEW_PERIODS) as [OverviewPeriod, ...OverviewPeriod[]];
 
 const overviewQuery = z.strictObject({
-  range: z
-    .enum(RANGE_NAMES)
+  period: z
+    .enum(PERIOD_NAMES)
     .default('day')
     .describe('hour: by five minutes; day: 24 hours, by hour; week and month: 7 and 30 days, by day'),
 });
@@ -44,8 +44,8 @@ const overviewQuery = z.strictObject({
 const counts = z.record(z.string(), z.int());
 
 const overviewJson = z.object({
-  range: z.enum(RANGE_NAMES),
-  from: z.iso.datetime().describe('the start of the range'),
+  period: z.enum(PERIOD_NAMES),
+  from: z.iso.datetime().describe('the start of the period'),
   users: z.int(),
   sessions: z.int(),
   connections: z.object({
@@ -58,7 +58,7 @@ const overviewJson = z.object({
   binQuota: z.object({ used: z.int(), limit: z.int(), resetsAt: z.iso.datetime() }).nullable(),
   spans: z.array(z.object({ at: z.iso.datetime(), counts })),
   total: counts.describe('the counts of all spans'),
-  before: counts.describe('the counts of an equally long time before the range, for comparison'),
+  before: counts.describe('the counts of an equally long time before the period, for comparison'),
   causes: z
     .array(
       z.object({
@@ -71,7 +71,7 @@ const overviewJson = z.object({
         signIn: z.string().describe('id of the latest sign-in with this cause'),
       }),
     )
-    .describe('the most frequent causes among the latest failed sign-ins of the range'),
+    .describe('the most frequent causes among the latest failed sign-ins of the period'),
   attention: z.array(attentionJson).describe('a group for each kind, the worst first'),
   setup: z.array(setupJson).describe('the steps of setting up this installation'),
   checkedAt: z.iso.datetime().describe('when what needs attention was read'),
@@ -98,8 +98,8 @@ export function overviewRoutes(parts: AdminParts) {
       .map(({ field: _, id, ...group }) => ({ ...group, signIn: id }));
   };
 
-  const overviewOf = async (range: Range): Promise<OverviewView> => {
-    const { unit, number } = RANGES[range];
+  const overviewOf = async (period: OverviewPeriod): Promise<OverviewView> => {
+    const { unit, number } = OVERVIEW_PERIODS[period];
     const [tallied, userCount, sessionCount, total, health, quota, attention, steps] = await Promise.all([
       audit.tallies.read(unit, 2 * number),
       users.store.count(),
@@ -110,10 +110,10 @@ export function overviewRoutes(parts: AdminParts) {
       readAttention(),
       setup.read(),
     ]);
-    const figures = figuresOf(tallied, range, clock());
+    const figures = figuresOf(tallied, period, clock());
     const from = figures.spans[0]?.at ?? isoTime(clock());
     return {
-      range,
+      period,
       from,
       users: userCount,
       sessions: sessionCount,
@@ -128,12 +128,12 @@ export function overviewRoutes(parts: AdminParts) {
   };
 
   const page = pages.page('admin/overview/page', async ({ req }) => {
-    const range = queryField(req, 'range');
-    const overview = await overviewOf(RANGE_NAMES.find((name) => name === range) ?? 'day');
+    const period = queryField(req, 'period');
+    const overview = await overviewOf(PERIOD_NAMES.find((name) => name === period) ?? 'day');
     return {
       title: 'Overview',
       overview,
-      ranges: RANGES,
+      periods: OVERVIEW_PERIODS,
       attention: foldAttention(overview.attention, clock()),
       openSteps: openSteps(overview.setup, connectedApps.apps.list()),
       figures: keyFigures(overview),
@@ -152,11 +152,11 @@ export function overviewRoutes(parts: AdminParts) {
     }),
     overview: operation(
       {
-        summary: 'Read the attention list, the counts of a time range, and the health of connections',
+        summary: 'Read the attention list, the counts of a period, and the health of connections',
         query: overviewQuery,
         response: overviewJson,
       },
-      ({ query }) => overviewOf(query.range),
+      ({ query }) => overviewOf(query.period),
     ),
   };
 }

@@ -2,9 +2,9 @@
 import type { ConnectedApp } from '../../../shared/provider/connected-app.ts';
 import type { CurrentApps } from '../../connected-apps/current-apps.ts';
 import type { Connections } from '../../grants/connections.ts';
-import type { RelayCall, RuleVerdict } from '../../relay/policy.ts';
+import type { RelayCall, RuleCheck } from '../../relay/policy.ts';
 
-export type Condition = Omit<RuleVerdict, 'rule'>;
+export type Condition = Omit<RuleCheck, 'rule'>;
 
 const CONNECTED = 'The user has connected the app, and the connection works.';
 
@@ -47,8 +47,8 @@ function appFault(app: ConnectedApp | undefined): string | false {
   return app.disabled === true && 'An administrator has disabled this app.';
 }
 
-/** Returns the verdict. @param fault `false` if there is none; undefined if the condition does not apply to the call */
+/** Returns the result. @param fault `false` if there is none; undefined if the condition does not apply to the call */
 function condition(check: string, fault: string | false | undefined): Condition {
-  if (fault === undefined) return { check, verdict: 'not_applicable' };
-  return fault === false ? { check, verdict: 'passed' } : { check, verdict: 'failed', detail: fault };
+  if (fault === undefined) return { check, result: 'not_applicable' };
+  return fault === false ? { check, result: 'passed' } : { check, result: 'failed', detail: fault };
 }

@@ -5,7 +5,7 @@ import { AppError } from '../../../shared/errors.ts';
 import { UNKNOWN_ADDRESS } from '../../../shared/http/client-address.ts';
 import type { AppRoute } from '../../../shared/provider/app-routes.ts';
 import { routesOf } from '../../connected-apps/route-match.ts';
-import { decide, RELAY_SCOPES, type RelayCall, type RelaySubject, verdicts } from '../../relay/policy.ts';
+import { checkRules, decide, RELAY_SCOPES, type RelayCall, type RelaySubject } from '../../relay/policy.ts';
 import type { RelayToken } from '../../relay/relay-token.ts';
 import { findNamedUser } from '../named-user.ts';
 import type { AdminParts } from '../parts.ts';
@@ -36,7 +36,7 @@ export type Question = z.output<typeof questionSchema>;
 
 const checkJson = z.object({
   check: z.string().describe('what the rule requires'),
-  verdict: z.enum(['passed', 'failed', 'not_applicable']),
+  result: z.enum(['passed', 'failed', 'not_applicable']),
   detail: z.string().optional().describe('what to change; only if it failed'),
 });
 
@@ -128,7 +128,7 @@ export function createExplain({ relay, connectedApps, grants, users, publicUrl, 
     const incomplete = decision.allowed ? incompleteText(call, question) : undefined;
     return {
       ...(incomplete === undefined ? decision : { allowed: false, detail: incomplete }),
-      rules: verdicts(token, call),
+      rules: checkRules(token, call),
       conditions: await conditionsOf({ apps, connections }, call, question.route),
       user: user ?? null,
       examples: exampleCalls(publicUrl.href, { scope, app: call.app, route, user, serviceAccount, proof, unnarrowed }),

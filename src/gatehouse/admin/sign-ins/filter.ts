@@ -1,4 +1,4 @@
-/** The filters of the list of sign-ins: by user, app, cause, result and time. Each reads the shortest index that has all matches. */
+/** The filters of the list of sign-ins: by user, app, cause, outcome and time. Each reads the shortest index that has all matches. */
 import { z } from 'zod';
 import { isRange } from '../../audit/time-limits.ts';
 import { folded, type SignInRecord } from '../../sign-in-record/attempt.ts';
@@ -7,8 +7,8 @@ import type { RecordStore } from '../../sign-in-record/record-store.ts';
 import { listQuery } from '../listing.ts';
 import { NO_RANGE, RANGE_FIELDS, rangeOf, rangeQuery } from '../time-range.ts';
 
-/** The values of `result`, with their words on the page and the list of attempts that has them all. */
-export const RESULTS = {
+/** The values of `outcome`, with their words on the page and the list of attempts that has them all. */
+export const OUTCOMES = {
   succeeded: { words: 'Succeeded', list: undefined, accepts: ({ outcome }) => isSuccess(outcome) },
   unsuccessful: {
     words: 'Refused or failed',
@@ -22,7 +22,7 @@ export const RESULTS = {
   string,
   { words: string; list: 'failed' | 'open' | undefined; accepts: (record: SignInRecord) => boolean }
 >;
-type Result = keyof typeof RESULTS;
+type Outcome = keyof typeof OUTCOMES;
 
 const isSuccess = (outcome: SignInRecord['outcome']) => outcome === 'signed_in' || outcome === 'connected';
 
@@ -32,15 +32,15 @@ export const signInQuery = listQuery
     user: z.string().max(320).optional().describe('id or e-mail address of a user'),
     app: z.string().max(40).optional().describe('id of a connected app'),
     cause: z.string().max(60).optional().describe('the name of a cause'),
-    result: z
-      .enum(Object.keys(RESULTS) as Result[])
+    outcome: z
+      .enum(Object.keys(OUTCOMES) as Outcome[])
       .optional()
       .describe('unsuccessful: refused or failed; open: the user has not come back'),
     ...rangeQuery,
   })
   .refine(isRange, NO_RANGE);
 
-export const SIGN_IN_FIELDS = ['q', 'result', 'app', 'cause', 'user', ...RANGE_FIELDS] as const;
+export const SIGN_IN_FIELDS = ['q', 'outcome', 'app', 'cause', 'user', ...RANGE_FIELDS] as const;
 
 /** Texts that are not set are undefined or empty. */
 export type SignInFilter = Partial<Record<(typeof SIGN_IN_FIELDS)[number], string | undefined>>;
@@ -52,20 +52,20 @@ export function pageOptions(
   causeOf: (record: SignInRecord) => NamedCause | undefined,
   now: number,
 ): PageOptions {
-  const { app, cause, result: name = '' } = fields;
+  const { app, cause, outcome: name = '' } = fields;
   const address = fields.q?.trim();
   const user = fields.user?.trim() || undefined;
-  const result = Object.entries(RESULTS).find(([key]) => key === name)?.[1];
+  const outcome = Object.entries(OUTCOMES).find(([key]) => key === name)?.[1];
   const tests = [
     user && address ? (record: SignInRecord) => folded(record.email ?? '') === folded(address) : undefined,
     app ? (record: SignInRecord) => record.app === app : undefined,
     cause ? (record: SignInRecord) => causeOf(record)?.name === cause : undefined,
-    result?.accepts,
+    outcome?.accepts,
   ].filter((test) => test !== undefined);
   return {
     user: user ?? (address || undefined),
     // Only an attempt that has not ended can have this cause.
-    list: cause === 'nothing_came_back' ? 'open' : cause ? 'failed' : result?.list,
+    list: cause === 'nothing_came_back' ? 'open' : cause ? 'failed' : outcome?.list,
     range: rangeOf(fields, now),
     filter: tests.length === 0 ? undefined : (record) => tests.every((test) => test(record)),
   };

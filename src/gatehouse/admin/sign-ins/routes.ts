@@ -7,7 +7,7 @@ import type { SignInRecord } from '../../sign-in-record/attempt.ts';
 import type { AdminPageData, AdminPageOfList } from '../page.ts';
 import type { AdminParts } from '../parts.ts';
 import { PERIODS } from '../time-range.ts';
-import { pageOptions, RESULTS, SIGN_IN_FIELDS, type SignInFilter, signInQuery } from './filter.ts';
+import { OUTCOMES, pageOptions, SIGN_IN_FIELDS, type SignInFilter, signInQuery } from './filter.ts';
 import { type FailureGroup, failureGroups } from './groups.ts';
 import {
   type ProblemView,
@@ -31,7 +31,7 @@ declare module '../../../shared/pages/page-data.ts' {
       apps: readonly { id: string; name: string }[];
       /** The causes in `groups`. */
       causes: readonly { name: string; words: string }[];
-      results: typeof RESULTS;
+      outcomes: typeof OUTCOMES;
       periods: typeof PERIODS;
     };
     'admin/sign-ins/detail': AdminPageData & {
@@ -122,7 +122,7 @@ export function adminSignInRoutes(parts: AdminParts) {
       problem,
       apps: apps.named(),
       causes: [...causes].map(([name, words]) => ({ name, words })),
-      results: RESULTS,
+      outcomes: OUTCOMES,
       periods: PERIODS,
       list,
     };

@@ -68,7 +68,7 @@ const CASES: [app: string, cause: () => RegExp, advice: RegExp][] = [
 
 test.each(CASES)('the check names the cause and what to do: %s', async (id, cause, advice) => {
   const { json } = await admin.call('POST', `/connected-apps/${id}/check`, {});
-  const problems = (json.findings as Finding[]).filter(({ result }) => result === 'problem');
+  const problems = (json.findings as Finding[]).filter(({ result }) => result === 'failed');
   expect(problems).toEqual([
     expect.objectContaining({ detail: expect.stringMatching(cause()), advice: expect.stringMatching(advice) }),
   ]);
@@ -82,7 +82,7 @@ test.each(CASES)('the record of a sign-in names the cause and what to do: %s', a
   const { status, json } = await admin.call('GET', `/sign-ins/${reference}`);
   expect([status, json.cause]).toEqual([
     200,
-    expect.objectContaining({ words: expect.stringMatching(cause()), advice: expect.stringMatching(advice) }),
+    expect.objectContaining({ text: expect.stringMatching(cause()), advice: expect.stringMatching(advice) }),
   ]);
   expect(JSON.stringify(json)).not.toContain(SECRET_PATH);
   expect(site.logs().some((line) => cause().test(line))).toBe(true);

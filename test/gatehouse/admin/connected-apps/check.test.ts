@@ -56,13 +56,13 @@ describe('by API', () => {
     expect([status, json.ok]).toEqual([200, true]);
     const results = Object.fromEntries(json.findings.map(({ check: name, result }) => [name, result]));
     expect(Object.keys(results)).toEqual(Object.keys(CHECKS));
-    expect(results).toMatchObject({ client_authentication: 'fine', refresh_token: 'fine', platform: 'fine' });
+    expect(results).toMatchObject({ client_authentication: 'passed', refresh_token: 'passed', platform: 'passed' });
   });
 
   test('reports a wrong secret and a missing callback URL, each with its field', async () => {
     const { json } = await check('second');
     expect(json.ok).toBe(false);
-    expect(json.findings.filter(({ result }) => result === 'problem').map(({ pointer }) => pointer)).toEqual([
+    expect(json.findings.filter(({ result }) => result === 'failed').map(({ pointer }) => pointer)).toEqual([
       '#/callbackUrls',
       '#/clientSecret',
     ]);
@@ -72,7 +72,7 @@ describe('by API', () => {
   test('RFC 9126 reports a refused pushed request as a finding', async () => {
     const { status, json } = await check('pushed');
     expect([status, json.findings.map(({ check: name }) => name)]).toEqual([200, Object.keys(CHECKS)]);
-    const problems = json.findings.filter(({ result }) => result === 'problem');
+    const problems = json.findings.filter(({ result }) => result === 'failed');
     expect(problems.map(({ check: name, pointer }) => [name, pointer])).toEqual([
       ['callback_registered', '#/callbackUrls'],
     ]);
@@ -108,7 +108,7 @@ describe('from a terminal', () => {
     ]);
     const one = await gatehouse('doctor', 'platform');
     expect(one.status).toBe(0);
-    expect(one.stdout).toMatch(/^platform:\n {2}fine {9}App lists the callback URL of this server: /);
+    expect(one.stdout).toMatch(/^platform:\n {2}passed {7}App lists the callback URL of this server: /);
     expect(await gatehouse('doctor', 'nobody')).toMatchObject({
       status: 1,
       stderr: expect.stringContaining('"nobody"'),

@@ -61,11 +61,11 @@ describe('connected apps', () => {
       }),
     )();
   };
-  const problem = { check: 'keys', result: 'problem', detail: 'The keys cannot be read.' };
+  const problem = { check: 'keys', result: 'failed', detail: 'The keys cannot be read.' };
 
   test.each([
     ['without problems', {}],
-    ['with a check that found no problem', { findings: [{ ...problem, result: 'fine' }] }],
+    ['with a check that found no problem', { findings: [{ ...problem, result: 'passed' }] }],
     [
       'that is disabled, although it cannot be used and its check failed',
       { app: { disabled: true, callbackUrls: [] }, findings: [problem] },
@@ -95,7 +95,7 @@ describe('connected apps', () => {
     ],
     [
       'whose check failed',
-      { findings: [{ ...problem, result: 'fine' }, problem] },
+      { findings: [{ ...problem, result: 'passed' }, problem] },
       {
         ...{ kind: 'app_check_failed', severity: 'bad', text: 'The check of CRM failed 5 min ago' },
         ...{ detail: 'The keys cannot be read.', path: '/connected-apps/crm/check', action: 'Show' },

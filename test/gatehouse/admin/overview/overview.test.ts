@@ -20,7 +20,7 @@ beforeAll(async () => {
   // A reload of the callback is no further sign-in.
   await denied.get(refusal.url);
   const storage = await openStorageOf(site);
-  // 36 hours ago is before the range of a day.
+  // 36 hours ago is before the period of a day.
   const yesterday = createTallies({ store: storage.store, clock: () => Date.now() - 1.5 * DAY });
   for (let count = 0; count < 8; count += 1) yesterday.count('sign_in.succeeded');
   await yesterday.close();
@@ -29,7 +29,7 @@ beforeAll(async () => {
 afterAll(() => site.close());
 
 interface Overview {
-  range: string;
+  period: string;
   from: string;
   spans: { at: string; counts: Record<string, number> }[];
   total: Record<string, number>;
@@ -39,31 +39,31 @@ interface Overview {
 const readOverview = async (query = '') =>
   (await getJson(agent, `${site.url}/admin/api/overview${query}`)).json as unknown as Overview;
 
-test('counts users, sessions and connections, and the events in each span of a range', async () => {
+test('counts users, sessions and connections, and the events in each span of a period', async () => {
   expect(await readOverview()).toMatchObject({
-    range: 'day',
+    period: 'day',
     users: 2,
     sessions: 2,
     connections: { total: 2, active: 2 },
   });
 
   // The eight sign-ins of 36 hours ago are only in the longer ranges.
-  for (const [range, spanCount, signIns] of [
+  for (const [period, spanCount, signIns] of [
     ['hour', 12, 2],
     ['day', 24, 2],
     ['week', 7, 10],
     ['month', 30, 10],
   ] as const) {
-    const { spans, total, from } = await readOverview(`?range=${range}`);
-    expect([range, spans.length, from]).toEqual([range, spanCount, spans[0]?.at]);
+    const { spans, total, from } = await readOverview(`?period=${period}`);
+    expect([period, spans.length, from]).toEqual([period, spanCount, spans[0]?.at]);
 
     const events = ['sign_in.succeeded', 'sign_in.refused', 'sign_in.failed'];
     const sumOf = (event: string) => spans.reduce((sum, { counts }) => sum + (counts[event] ?? 0), 0);
-    expect([range, ...events.map(sumOf)]).toEqual([range, signIns, 1, 0]);
+    expect([period, ...events.map(sumOf)]).toEqual([period, signIns, 1, 0]);
     expect(events.map((event) => total[event] ?? 0)).toEqual([signIns, 1, 0]);
   }
 
-  expect((await getJson(agent, `${site.url}/admin/api/overview?range=year`)).status).toBe(400);
+  expect((await getJson(agent, `${site.url}/admin/api/overview?period=year`)).status).toBe(400);
 });
 
 test('compares key figures with the time before, and links them to lists', async () => {
@@ -93,7 +93,7 @@ test('the figure, the chart, the causes and the lists agree on the number of ref
     const { json } = await getJson(agent, `${site.url}/admin/api/${path}`);
     return (json as unknown as { items: unknown[] }).items.length;
   };
-  const inLists = [await lengthOf('sign-ins?result=unsuccessful'), await lengthOf('audit?event=sign_in.refused')];
+  const inLists = [await lengthOf('sign-ins?outcome=unsuccessful'), await lengthOf('audit?event=sign_in.refused')];
   expect([total['sign_in.refused'], inSpans, inCauses, ...inLists]).toEqual([1, 1, 1, 1, 1]);
   expect((await agent.get(`${site.url}/admin`)).body).not.toContain('Other causes');
 });
@@ -109,13 +109,13 @@ test('shows the causes of failed sign-ins, and links to the latest of each', asy
 
 test.each([
   ['', 'day', 24, 'Hour (UTC)'],
-  ['?range=hour', 'hour', 12, 'Time (UTC)'],
-  ['?range=week', 'week', 7, 'Day (UTC)'],
-  ['?range=month', 'month', 30, 'Day (UTC)'],
-  ['?range=year', 'day', 24, 'Hour (UTC)'],
-])('the page%s shows a %s with bars and a table of %i rows', async (query, range, spanCount, head) => {
+  ['?period=hour', 'hour', 12, 'Time (UTC)'],
+  ['?period=week', 'week', 7, 'Day (UTC)'],
+  ['?period=month', 'month', 30, 'Day (UTC)'],
+  ['?period=year', 'day', 24, 'Hour (UTC)'],
+])('the page%s shows a %s with bars and a table of %i rows', async (query, period, spanCount, head) => {
   const { body } = await agent.get(`${site.url}/admin${query}`);
-  expect(body).toMatch(new RegExp(`href="\\?range=${range}"[^>]*aria-current="true"`));
+  expect(body).toMatch(new RegExp(`href="\\?period=${period}"[^>]*aria-current="true"`));
   const [, table = ''] = /id="sign-ins-table">(.*?)<\/table>/s.exec(body) ?? [];
   expect(table.match(/<th scope="row">/g)?.length).toBe(spanCount);
   expect(table).toContain(head);

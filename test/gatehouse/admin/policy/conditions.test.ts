@@ -18,8 +18,8 @@ const ofUser = (id: string) => ({ kind: 'user', id });
 
 const [PASSED, NOT_APPLICABLE] = ['passed', 'not_applicable'];
 
-/** The verdicts on the app, on its platform and on the connection. A sentence is the reason of a failure. */
-test.each<[description: string, call: object, verdicts: string[]]>([
+/** The results on the app, on its platform and on the connection. A sentence is the reason of a failure. */
+test.each<[description: string, call: object, results: string[]]>([
   ['works', { scope: 'threads:read', app: 'crm', subject: ofUser('u') }, [PASSED, PASSED, PASSED]],
   ['is an exchange', { scope: 'token:exchange', app: 'plain', subject: ofUser('u') }, [PASSED, NOT_APPLICABLE, PASSED]],
   [
@@ -49,15 +49,15 @@ test.each<[description: string, call: object, verdicts: string[]]>([
     { scope: 'threads:read', app: 'plain', subject: ofUser('lost') },
     [PASSED, 'The app has no API base URL, where threads are read.', 'Reconnect needed: the user must reconnect.'],
   ],
-])('a call that %s', async (_name, call, verdicts) => {
+])('a call that %s', async (_name, call, results) => {
   const conditions = await conditionsOf(parts, call as Parameters<typeof conditionsOf>[1], undefined);
-  const [ofApp, ofPlatform, ofConnection] = verdicts.map((verdict) =>
-    verdict === PASSED || verdict === NOT_APPLICABLE ? { verdict } : { verdict: 'failed', detail: verdict },
+  const [ofApp, ofPlatform, ofConnection] = results.map((result) =>
+    result === PASSED || result === NOT_APPLICABLE ? { result } : { result: 'failed', detail: result },
   );
   expect(conditions).toEqual([
     { check: 'The connected app exists and is enabled.', ...ofApp },
     { check: 'The connected app serves threads.', ...ofPlatform },
-    { check: 'The connected app declares the route.', verdict: 'not_applicable' },
+    { check: 'The connected app declares the route.', result: 'not_applicable' },
     { check: 'The user has connected the app, and the connection works.', ...ofConnection },
   ]);
 });

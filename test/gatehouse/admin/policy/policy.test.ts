@@ -1,4 +1,4 @@
-/** The policy check: page and API give the verdicts of the relay, and name the rule that refuses. */
+/** The policy check: page and API give the results of the relay, and name the rule that refuses. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { UserAgent } from '../../../support/browserless.ts';
 import { signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';
@@ -51,8 +51,8 @@ describe.each([
     const { status, json } = await admin.call('POST', '/policy/explain', { relayToken: tokens[token], user, ...call });
     const refused = { allowed: false, rule, detail: expect.stringContaining(`Rule ${rule}`) };
     expect([status, json]).toMatchObject([200, rule === undefined ? { allowed: true } : refused]);
-    const rules = json.rules as { rule: string; verdict: string }[];
-    const firstFailed = rules.find(({ verdict }) => verdict === 'failed');
+    const rules = json.rules as { rule: string; result: string }[];
+    const firstFailed = rules.find(({ result }) => result === 'failed');
     expect(firstFailed?.rule).toBe(rule);
   });
 
@@ -91,7 +91,7 @@ test('shows no result if the token or the address is missing or invalid', async 
 interface CheckedRule {
   rule?: string;
   check: string;
-  verdict: string;
+  result: string;
   detail?: string;
 }
 
@@ -104,12 +104,12 @@ async function explain(question: Record<string, unknown>) {
   >;
 }
 
-test('every rule has a verdict, also after the first one that failed', async () => {
+test('every rule has a result, also after the first one that failed', async () => {
   const { rule, rules } = await explain({
     ...{ relayToken: tokens.bins, user: 'nobody', proof: 'none', address: '10.0.0.1' },
   });
   expect(rule).toBe('networks');
-  expect(rules.map((one) => [one.rule, one.verdict])).toEqual([
+  expect(rules.map((one) => [one.rule, one.result])).toEqual([
     ['expiresAt', 'passed'],
     ['networks', 'failed'],
     ['scopes', 'failed'],
@@ -124,8 +124,8 @@ test('every rule has a verdict, also after the first one that failed', async () 
     ['routes', 'not_applicable'],
     ['fullScope', 'not_applicable'],
   ]);
-  for (const { verdict, detail, check } of rules) {
-    expect([check, verdict === 'failed']).toEqual([expect.stringMatching(/^The .+\.$/), detail !== undefined]);
+  for (const { result, detail, check } of rules) {
+    expect([check, result === 'failed']).toEqual([expect.stringMatching(/^The .+\.$/), detail !== undefined]);
   }
   // The rule about users failed for two reasons.
   expect(rules.flatMap(({ rule: name, detail }) => (name === 'users' && detail ? [detail] : []))).toEqual([
@@ -135,19 +135,19 @@ test('every rule has a verdict, also after the first one that failed', async () 
 });
 
 test('a response has the conditions in addition to the policy: app, platform, and connection of the user', async () => {
-  const verdictsOf = (conditions: CheckedRule[]) => conditions.map(({ verdict }) => verdict);
+  const resultsOf = (conditions: CheckedRule[]) => conditions.map(({ result }) => result);
   const call = { relayToken: tokens.open, user };
-  expect(verdictsOf((await explain(call)).conditions)).toEqual(['passed', 'passed', 'not_applicable', 'passed']);
-  expect(verdictsOf((await explain({ ...call, app: 'unknown' })).conditions)).toEqual([
+  expect(resultsOf((await explain(call)).conditions)).toEqual(['passed', 'passed', 'not_applicable', 'passed']);
+  expect(resultsOf((await explain({ ...call, app: 'unknown' })).conditions)).toEqual([
     ...['failed', 'not_applicable', 'not_applicable', 'failed'],
   ]);
-  expect(verdictsOf((await explain({ ...call, scope: 'bin:read' })).conditions)).toEqual([
+  expect(resultsOf((await explain({ ...call, scope: 'bin:read' })).conditions)).toEqual([
     ...['not_applicable', 'not_applicable', 'not_applicable', 'not_applicable'],
   ]);
   const failure = { cause: 'grant_refused', since: Date.now(), failures: 1, retryAt: 0 } as const;
   await storage.changeGrant(user, () => ({ failure: { ...failure, kind: 'reconnect_needed' } }));
   const [, , , ofConnection] = (await explain({ ...call, scope: 'token:exchange' })).conditions;
-  expect(ofConnection).toMatchObject({ verdict: 'failed', detail: expect.stringContaining('must reconnect') });
+  expect(ofConnection).toMatchObject({ result: 'failed', detail: expect.stringContaining('must reconnect') });
   await storage.changeGrant(user, () => ({ failure: undefined }));
 });
 

@@ -60,7 +60,7 @@ afterAll(async () => {
   await site.close();
 });
 
-test('the list has a sign-in of each result', () => {
+test('the list has a sign-in of each outcome', () => {
   const resultOf = ({ app, outcome, cause }: Item) => `${app} ${outcome ?? 'open'} ${cause?.name ?? '–'}`;
   expect(all.map(resultOf)).toEqual([
     'platform signed_in –',
@@ -79,7 +79,7 @@ const FILTERS: Record<string, Record<string, (item: Item) => boolean>> = {
     access_denied: ({ cause }) => cause?.name === 'access_denied',
     nothing_came_back: ({ cause }) => cause?.name === 'nothing_came_back',
   },
-  result: {
+  outcome: {
     succeeded: ({ outcome }) => outcome === 'signed_in',
     unsuccessful: ({ outcome }) => outcome === 'refused' || outcome === 'failed',
     refused: ({ outcome }) => outcome === 'refused',
@@ -133,7 +133,7 @@ test('a user is found by id, and a range has both its ends', async () => {
   expect(idsOf(await list(`from=${at}`))).toEqual(idsOf(all));
 });
 
-test.each(['result=done', 'period=year', 'from=yesterday', 'failed=true'])('the API refuses %s', async (query) => {
+test.each(['outcome=done', 'period=year', 'from=yesterday', 'failed=true'])('the API refuses %s', async (query) => {
   expect((await admin.call('GET', `/sign-ins?${query}`)).status).toBe(400);
 });
 
@@ -143,10 +143,10 @@ test('the page has the filters, says that dates are UTC, and names the causes of
     expect(page.body).toContain(words);
   const filtered = await agent.submit(
     page,
-    { result: 'refused', app: 'platform', period: 'day' },
+    { outcome: 'refused', app: 'platform', period: 'day' },
     { button: 'Search' },
   );
-  expect(filtered.url).toBe(`${site.url}/admin/sign-ins?result=refused&app=platform&period=day`);
+  expect(filtered.url).toBe(`${site.url}/admin/sign-ins?outcome=refused&app=platform&period=day`);
   expect(filtered.body.match(/<tr>/g)).toHaveLength(2);
   expect(filtered.body).toContain('did not consent');
   expect(filtered.body).not.toContain('Failures by cause');

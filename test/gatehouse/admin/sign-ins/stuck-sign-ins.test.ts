@@ -38,7 +38,7 @@ test('a stuck sign-in shows the probable cause at once, and is later counted amo
   expect(record.body).toContain('the callback URL is most likely not registered there');
   expect(record.body).toContain(`<code>${site.url}/oauth/callback/unregistered</code>`);
   const check = await admin.submit(record, {}, { button: 'Check Unregistered now' });
-  expect(check.body).toMatch(/Callback URL is registered at the provider.*?Problem/s);
+  expect(check.body).toMatch(/Callback URL is registered at the provider.*?Failed/s);
 
   const denied = createUserAgent();
   const loginPage = await denied.get(`${site.url}/sign-in?app=platform`);

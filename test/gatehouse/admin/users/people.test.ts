@@ -257,7 +257,7 @@ describe('pages', () => {
 describe('the overview', () => {
   test('shows the stored numbers of sign-ins, connections and sessions without a script', async () => {
     await signIn(site);
-    const { json } = await getJson(admin, `${site.url}/admin/api/overview?range=month`);
+    const { json } = await getJson(admin, `${site.url}/admin/api/overview?period=month`);
     const spans = json.spans as { counts: Record<string, number> }[];
     expect(spans).toHaveLength(30);
     // Of the last two days, since a day may end during this file.
