@@ -107,6 +107,17 @@ export function createScheduledChecks(parts: {
 
   /** The checks that are running after a change, by app. */
   const started = new Map<string, Promise<void>>();
+  const waiting = new Map<string, ConnectedApp>();
+
+  /** Checks an app once more if it was changed meanwhile: side by side, the result of an earlier form could come last. */
+  const runWaiting = async (appId: string): Promise<void> => {
+    for (let app = waiting.get(appId); app; app = waiting.get(appId)) {
+      waiting.delete(appId);
+      // If it fails, the schedule repeats it. Until then pages say that the app has changed since.
+      await runIfDue(app).catch(() => undefined);
+    }
+    started.delete(appId);
+  };
 
   const everyMilliseconds = Math.max(PAUSE_MS.min, Math.min(PAUSE_MS.max, intervalMs / 8));
   const scheduledTasks: readonly ScheduledTask[] =
@@ -117,10 +128,8 @@ export function createScheduledChecks(parts: {
     run,
     isOutdated,
     start(app) {
-      // If it fails, the schedule repeats it. Until then pages say that the app has changed since.
-      const running = runIfDue(app).catch(() => undefined);
-      started.set(app.id, running);
-      void running.then(() => started.get(app.id) === running && started.delete(app.id));
+      waiting.set(app.id, app);
+      if (!started.has(app.id)) started.set(app.id, runWaiting(app.id));
     },
     async whenChecked(appId) {
       await Promise.race([started.get(appId), sleep(MAX_WAIT_MS, undefined, { ref: false })]);

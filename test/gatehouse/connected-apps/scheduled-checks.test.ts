@@ -112,6 +112,24 @@ describe('after a change', () => {
     expect(announced).toEqual([{ app: 'a', name: 'App a', problems: ['issuer'] }]);
   });
 
+  test('changes during a check lead to one more check, of the last of them', async () => {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    hangingCheck = promise;
+    const checks = createChecks(0);
+    const hanging = (issuer: string) => appOf('hanging', { issuer });
+    for (const issuer of ['https://one.test', 'https://two.test', 'https://three.test']) checks.start(hanging(issuer));
+    await until(() => checkedIds.length > 0);
+    resolve();
+    await checks.whenChecked('hanging');
+    expect(checkedIds).toEqual(['hanging', 'hanging']);
+    apps = [hanging('https://three.test')];
+    const lastCheck = await checks.read('hanging');
+    expect(lastCheck && checks.isOutdated('hanging', lastCheck, undefined)).toBe(false);
+    checks.start(hanging('https://four.test'));
+    await checks.whenChecked('hanging');
+    expect(checkedIds).toHaveLength(3);
+  });
+
   test('nothing waits for an app that is not being checked', () => createChecks().whenChecked('a'));
 
   test('an earlier check is outdated', async () => {
