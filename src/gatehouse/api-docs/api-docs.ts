@@ -111,6 +111,8 @@ export function createApiDocs({ pages, publicHref }: { pages: Pages; publicHref:
     guide: (routes) => (req, res) => {
       const guide = readGuides().get(String(req.params.guide));
       if (!guide) throw new AppError('not_found', { detail: 'There is no guide with this name.' });
+      // Otherwise its relative links would lead below it.
+      if (req.path.endsWith('/')) return res.redirect(308, `../${guide.name}`);
       pages.prepare(res);
       send(req, res, guide.name, () => {
         const menu = menuOf(documentationOf(routes).groups, guide.name);

@@ -94,6 +94,12 @@ test('the files of pages are compressed, and pages of users are not', async () =
   expect((await bytesOf('/docs', { cookie })).body.equals(Buffer.from(body))).toBe(true);
 });
 
+test('a guide has one address, since its links are relative to it', async () => {
+  const { status, headers } = await sendRequest(`${site.url}/docs/tutorial/`, { headers: ACCEPT_HTML });
+  const location = new URL(String(headers.location), `${site.url}/docs/tutorial/`).href;
+  expect([status, location]).toEqual([308, `${site.url}/docs/tutorial`]);
+});
+
 test('the menu leads to every guide, and each link of a guide to an anchor that exists', async () => {
   const { body } = await sendRequest(`${site.url}/docs`);
   const paths = [...body.matchAll(/href="(\/docs\/[\w-]+)"/g)].map(([, path = '']) => path);
