@@ -48,7 +48,6 @@ function prepare(list) {
     }
     count += 1;
     rowsOf().at(-1).after(row);
-    number();
     return row;
   };
 
@@ -66,6 +65,7 @@ function prepare(list) {
 
   const addButton = buttonOf(`Add ${noun[0].toLowerCase()}${noun.slice(1)}`, ({ isTrusted }) => {
     const [input] = textsOf(add());
+    number();
     if (isTrusted) input.focus();
   });
   addButton.dataset.rowAdd = '';
@@ -76,15 +76,16 @@ function prepare(list) {
     const row = event.target.closest('[data-row]');
     if (list.dataset.paste === undefined || entries.length < 2 || !row) return;
     event.preventDefault();
-    const inputs = [];
+    const emptyRows = [row, ...shownRows().filter((each) => each !== row)].filter(isEmpty);
+    let input;
     for (const entry of entries) {
-      const free = shownRows().find((each) => isEmpty(each) && (each === row || inputs.length > 0)) ?? add();
-      const [input] = textsOf(free);
+      [input] = textsOf(emptyRows.shift() ?? add());
       input.value = entry;
-      inputs.push(input);
-      announce(input);
     }
-    inputs.at(-1).focus();
+    // Once for all of them: with each row, a long list would take minutes.
+    number();
+    announce(input);
+    input.focus();
   });
 
   const rows = rowsOf();

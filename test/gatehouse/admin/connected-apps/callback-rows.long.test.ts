@@ -69,3 +69,24 @@ test('rows are added, removed and pasted, and what is odd is said while it is ty
   const { json } = await getJson(agent, `${site.url}/admin/api/connected-apps/second`);
   expect(json.callbackUrls).toEqual([own, 'https://a.example/1', 'https://a.example/3']);
 });
+
+test('a pasted list of hundreds of URLs is announced once, and its rows are numbered', async () => {
+  const page = await openPage();
+  await signInWithBrowser(page, site, 'admin@example.test');
+  await page.goto(`${site.url}/admin/connected-apps/second/settings`);
+  const text = Array.from({ length: 200 }, (_, index) => `https://a.example/${index}`).join('\n');
+  const counts = await page.evaluate(`(() => {
+    const labels = () => [...document.querySelectorAll('#callbackUrl [data-row-name]')];
+    const rowsBefore = labels().length;
+    let events = 0;
+    document.addEventListener('input', () => { events += 1; });
+    const clipboardData = new DataTransfer();
+    clipboardData.setData('text', ${JSON.stringify(text)});
+    const input = [...document.querySelectorAll('input[name="callbackUrl"]')].at(-1);
+    input.dispatchEvent(new ClipboardEvent('paste', { clipboardData, bubbles: true, cancelable: true }));
+    const last = document.activeElement;
+    return { events, added: labels().length - rowsBefore, last: last.value, label: last.labels[0].textContent };
+  })()`);
+  expect(counts).toMatchObject({ events: 1, added: 200, last: 'https://a.example/199' });
+  expect(counts).toHaveProperty('label', `Callback URL ${await page.locator('input[name="callbackUrl"]').count()}`);
+});
