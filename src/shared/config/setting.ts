@@ -124,8 +124,12 @@ export function listOf(faultOf: (entry: string) => string | undefined) {
   const entries = z.array(
     z.string().superRefine((entry, context) => {
       const fault = faultOf(entry);
-      if (fault !== undefined) context.addIssue({ code: 'custom', message: `: "${entry}" ${fault}` });
+      if (fault !== undefined) context.addIssue({ code: 'custom', message: `: ${entryName(entry)} ${fault}` });
     }),
   );
   return list.pipe(entries);
 }
+
+/** Repeats only what may be a host or a network: a URL, or what was meant for another setting, may have a secret. */
+const entryName = (entry: string): string =>
+  /^[\w.:*[\]-]{1,60}(?:\/\w{0,3})?$/.test(entry) ? `"${entry}"` : 'an entry';

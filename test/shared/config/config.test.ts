@@ -327,6 +327,16 @@ describe('INTERNAL_HOSTS and TRUSTED_PROXIES', () => {
   test.each(['10.0.0.0/33', 'proxy', '10.0.0', '10.0.0.0/', '1.2.3.4/a'])('TRUSTED_PROXIES refuses %s', (entry) => {
     expect(faultsOf({ TRUSTED_PROXIES: entry })).toHaveLength(1);
   });
+  test.each(['https://user:secret@host.test', 'https://host.test/?secret', 'secret=a'])(
+    'R22 %s is refused, and not repeated',
+    (entry) => {
+      for (const name of ['TRUSTED_PROXIES', 'INTERNAL_HOSTS']) {
+        expect(faultsOf({ [name]: `127.0.0.1,${entry}` })).toEqual([
+          expect.stringMatching(new RegExp(`^${name}: an entry is not (?!.*secret)`)),
+        ]);
+      }
+    },
+  );
   test.each(['0.0.0.0/0', '::/0', '::ffff:0.0.0.0/96'])('R104 TRUSTED_PROXIES refuses every address: %s', (entry) => {
     expect(faultsOf({ TRUSTED_PROXIES: entry })).toEqual([
       `TRUSTED_PROXIES: "${entry}" trusts every peer: name the addresses of your proxies.`,
