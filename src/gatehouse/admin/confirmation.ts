@@ -82,7 +82,7 @@ export function confirmation<T>(
       const item = await find(req);
       const question = await questionFor(item, req);
       return {
-        title: `${question.action}?`,
+        title: `${[question.action, question.name].filter(Boolean).join(' ')}?`,
         faults: form.faults,
         menuPath,
         question,
