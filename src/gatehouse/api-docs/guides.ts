@@ -62,7 +62,9 @@ function toHtml(marked: Marked, text: string): Html {
       // The guides have comments, which are for their authors.
       html: () => '',
       code: ({ text: code, lang = '' }: Tokens.Code) => {
-        const [, file] = lang.split(' ');
+        const [, name] = lang.split(' ');
+        // Without a dot, it is the name of an example for the tests.
+        const file = name?.includes('.') ? name : undefined;
         const caption = file === undefined ? '' : `<p class="fine"><code>${escapeText(file)}</code></p>\n`;
         return `${caption}<pre tabindex="0"><code>${escapeText(code)}</code></pre>\n`;
       },

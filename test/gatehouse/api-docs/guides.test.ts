@@ -124,6 +124,12 @@ test('the menu leads to every guide, and each link of a guide to an anchor that 
   expect(broken.map(({ href }) => href)).toEqual([]);
 });
 
+test('a block has the name of its file above it, but not that of an example', async () => {
+  const guide = async (name: string) => (await sendRequest(`${site.url}/docs/${name}`, { headers: ACCEPT_HTML })).body;
+  expect(await guide('your-front-end')).toContain('<p class="fine"><code>gatehouse.js</code></p>');
+  expect(await guide('relay')).not.toContain('<p class="fine"><code>curl</code></p>');
+});
+
 test('no other file is served', async () => {
   for (const path of ['/docs/security', '/docs/relay.md', '/docs/..%2Fpackage', '/docs/constructor'])
     expect([path, (await sendRequest(site.url + path)).status]).toEqual([path, 404]);
