@@ -65,6 +65,7 @@ export const MESSAGE_COLUMNS: Columns<MessageView, MessageRow> = [
   },
   {
     name: 'Last response',
+    label: 'Response',
     csv: ({ attempts }) => attempts.at(-1)?.result,
     cell: ({ attempts }) => ({ words: resultText(attempts.at(-1)) }),
   },
