@@ -73,7 +73,7 @@ const usedLinks = async () =>
   Number(
     /^gatehouse_connect_links_used_total (\d+)/m.exec((await sendRequest(`${site.managementUrl}/metrics`)).body)?.[1],
   );
-const messageOf = (id: string) => messages.find(({ data }) => data.linkId === id);
+const messageOf = (id: string) => messages.find(({ data }) => data.connectLink === id);
 const words = (page: Page) => page.locator('main').innerText();
 const press = (page: Page, name: string) =>
   navigateBy(page, () => page.getByRole('button', { name, exact: true }).click());
@@ -212,6 +212,6 @@ test.for<StoreKind>(['SQLite', 'Redis'])(
     await allow(page);
     expect((await fleet.storage.readGrant(user)).accessToken).not.toBe(before.accessToken);
     await until(() => messageOf(id) !== undefined);
-    expect(messages.filter(({ data }) => data.linkId === id)).toHaveLength(1);
+    expect(messages.filter(({ data }) => data.connectLink === id)).toHaveLength(1);
   },
 );

@@ -6,10 +6,9 @@ import type { Outbound } from '../../shared/outbound/outbound.ts';
 import { OutboundError } from '../../shared/outbound/outbound.ts';
 import { retryAfterSeconds } from '../../shared/outbound/retry-after.ts';
 import { cutText } from '../../shared/text.ts';
-import type { Outcome, WebhookMessage } from './message.ts';
+import { isAccepted, type Outcome, type WebhookMessage } from './message.ts';
 import type { WebhookStore, WebhookTarget } from './webhook-store.ts';
 
-/** Any 2xx delivers a message, whatever its body is. */
 const LIMITS = { deadlineMilliseconds: 10_000, maxBytes: 64 * 1024, statusDecides: true };
 /** How much of a response is stored: enough for an error message of the receiver. */
 const MAX_BODY_LENGTH = 1_000;
@@ -43,23 +42,23 @@ export function createDelivery(parts: {
       const { status } = response;
       const responseBody = beginningOf(await response.text());
       return {
-        result: String(status),
+        status,
         responseBody,
-        isDelivered: status >= 200 && status < 300,
+        isDelivered: isAccepted(status),
         isFinal: status === 410,
         retryAfterSeconds: retryAfterSeconds(response.headers.get('retry-after'), clock()),
       };
     } catch (error) {
-      return { result: error instanceof OutboundError ? error.message : 'the call failed' };
+      return { error: error instanceof OutboundError ? error.message : 'the call failed' };
     }
   };
 
   // A manual delivery is sent even if the webhook is disabled.
   return async (message: WebhookMessage, { manual }: { manual: boolean }): Promise<Outcome> => {
     const target = await webhooks.target(message.webhook).catch(unreadable);
-    if (target === 'unreadable') return { result: 'the webhook cannot be opened', isUnsent: true };
+    if (target === 'unreadable') return { error: 'the webhook cannot be opened', isUnsent: true };
     if (!target || !(target.enabled || manual)) {
-      return { result: 'the webhook was deleted or is disabled', isFinal: true, isUnsent: true };
+      return { error: 'the webhook was deleted or is disabled', isFinal: true, isUnsent: true };
     }
     return post(target, message);
   };

@@ -1,11 +1,14 @@
-/** Stores the health of webhooks: the latest result of each, and since when every attempt has failed. */
+/** Stores the health of webhooks: the latest attempt of each, and since when every attempt has failed. */
 import { keys } from '../../shared/storage/keys.ts';
 import type { Store } from '../../shared/storage/store.ts';
+import type { DeliveryAttempt } from './message.ts';
+
+type LastAttempt = Pick<DeliveryAttempt, 'at' | 'status' | 'error'>;
 
 export interface WebhookHealth {
   /** The time of the first failed attempt since the last successful one. */
   failingSince: number | undefined;
-  last: { at: number; result: string } | undefined;
+  last: LastAttempt | undefined;
 }
 
 export interface WebhookHealths {
@@ -13,7 +16,7 @@ export interface WebhookHealths {
    * Stores the result of an attempt. It reads nothing first, so attempts that end at the same time cannot undo each
    * other.
    */
-  note(webhook: string, at: number, attempt: { result: string; isDelivered: boolean }): Promise<void>;
+  note(webhook: string, at: number, attempt: Omit<LastAttempt, 'at'> & { isDelivered: boolean }): Promise<void>;
 
   of(webhook: string): Promise<WebhookHealth>;
 
@@ -28,11 +31,11 @@ export function createWebhookHealths({ store }: { store: Store }): WebhookHealth
   };
 
   return {
-    async note(webhook, at, { result, isDelivered }) {
+    async note(webhook, at, { status, error, isDelivered }) {
       const [lastKey, failingKey] = [keys.webhookResponse(webhook), keys.webhookFailing(webhook)];
       // Writes nothing if the webhook was deleted in the meantime.
       const ifExists = { exists: keys.webhook(webhook) };
-      const put = { put: lastKey, value: JSON.stringify({ at, result }) };
+      const put = { put: lastKey, value: JSON.stringify({ at, status, error }) };
       await store.write(isDelivered ? [ifExists, put, { delete: failingKey }] : [ifExists, put]);
       if (isDelivered) return;
       // This write is refused if an earlier attempt has already failed.
@@ -42,7 +45,7 @@ export function createWebhookHealths({ store }: { store: Store }): WebhookHealth
     async of(webhook) {
       const [failing, last] = await Promise.all([
         read<{ since: number }>(keys.webhookFailing(webhook)),
-        read<{ at: number; result: string }>(keys.webhookResponse(webhook)),
+        read<LastAttempt>(keys.webhookResponse(webhook)),
       ]);
       return { failingSince: failing?.since, last };
     },

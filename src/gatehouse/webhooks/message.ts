@@ -11,8 +11,10 @@ export type MessageState = (typeof MESSAGE_STATES)[number];
 /** One attempt to deliver a message. Times in this module are milliseconds since the epoch. */
 export interface DeliveryAttempt {
   at: number;
-  /** The status of the response, or why there was none. */
-  result: string;
+  /** The status of the response, if there was one. */
+  status?: number | undefined;
+  /** Why there was no response. */
+  error?: string | undefined;
   /** The beginning of the response's body, if there was one. */
   responseBody?: string | undefined;
   /** True if an administrator made this attempt, in addition to the automatic ones. */
@@ -32,7 +34,7 @@ export interface WebhookMessage {
   attempts: readonly DeliveryAttempt[];
 }
 
-export interface Outcome extends Pick<DeliveryAttempt, 'result' | 'responseBody'> {
+export interface Outcome extends Pick<DeliveryAttempt, 'status' | 'error' | 'responseBody'> {
   isDelivered?: boolean;
   /** True if no further attempt is made. */
   isFinal?: boolean;
@@ -42,6 +44,10 @@ export interface Outcome extends Pick<DeliveryAttempt, 'result' | 'responseBody'
   isUnsent?: boolean;
 }
 
+/** Any 2xx delivers a message, whatever the body of the response is. */
+export const isAccepted = (status: number | undefined): boolean =>
+  status !== undefined && status >= 200 && status < 300;
+
 /** The pause before each of the eight attempts, about 16 hours in total; longer if a receiver says so. */
 export const PAUSES_SECONDS = [0, 5, 60, 300, 1_800, 7_200, 18_000, 28_800] as const;
 /** Older manual attempts are dropped, so that the record cannot grow without bound. */
@@ -50,11 +56,11 @@ const MAX_MANUAL_ATTEMPTS = 20;
 /** Returns the message after an attempt. @param context `random`: 0 to 1, spreads the next attempts by a tenth */
 export function afterAttempt(
   message: WebhookMessage,
-  { result, responseBody, isDelivered, isFinal, retryAfterSeconds = 0 }: Outcome,
+  { status, error, responseBody, isDelivered, isFinal, retryAfterSeconds = 0 }: Outcome,
   context: { now: number; random: number; manual: boolean },
 ): WebhookMessage {
   const { now, random, manual } = context;
-  const attempt: DeliveryAttempt = { at: now, result, responseBody, ...(manual && { manual }) };
+  const attempt: DeliveryAttempt = { at: now, status, error, responseBody, ...(manual && { manual }) };
   const attempts = withoutOldManual([...message.attempts, attempt]);
   if (isDelivered) return { ...message, attempts, state: 'delivered', nextAt: undefined };
   // A manual attempt does not reduce the number of automatic attempts.

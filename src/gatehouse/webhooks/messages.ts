@@ -113,8 +113,8 @@ export function createWebhookMessages(parts: {
 
   const send = async (message: WebhookMessage, manual: boolean): Promise<Outcome> => {
     const outcome = await deliver(message, { manual });
-    const { result, isDelivered = false, isUnsent } = outcome;
-    if (!isUnsent) await healths.note(message.webhook, clock(), { result, isDelivered });
+    const { status, error, isDelivered = false, isUnsent } = outcome;
+    if (!isUnsent) await healths.note(message.webhook, clock(), { status, error, isDelivered });
     return outcome;
   };
 
@@ -145,8 +145,8 @@ export function createWebhookMessages(parts: {
     return isDelivered || isUnsent;
   };
 
-  const auditFailure = ({ id, webhook, event, attempts }: WebhookMessage, { result }: Outcome): void => {
-    const facts = { message: id, event, attempts: attempts.length, result };
+  const auditFailure = ({ id, webhook, event, attempts }: WebhookMessage, { status, error }: Outcome): void => {
+    const facts = { message: id, event, attempts: attempts.length, status, error };
     audit.note({
       event: 'webhook.failed',
       actor: { kind: 'system' },

@@ -62,7 +62,7 @@ export function createWebhooks(parts: {
 function connectionEvents(announce: WebhookMessages['announce']): EventListener {
   return {
     connectionCreated(facts) {
-      announce('connection.created', { ...idsOf(facts), ...(facts.link && { linkId: facts.link }) });
+      announce('connection.created', { ...idsOf(facts), ...(facts.link && { connectLink: facts.link }) });
     },
     reconnectNeeded(facts) {
       announce('connection.reconnect_needed', { ...idsOf(facts), cause: facts.cause });

@@ -9,7 +9,15 @@ import { inDrawnOrder, withFocus } from './drawn-faults.ts';
 import type { FieldFault } from './page-data.ts';
 import { helperText, isBroken, problemText } from './problem-texts.ts';
 import { relativeTime } from './relative-time.ts';
-import { HEALTHS, healthText, scopeText, sourceText, type Tone, webhookEventText, webhookResultText } from './words.ts';
+import {
+  HEALTHS,
+  healthText,
+  scopeText,
+  sourceText,
+  type Tone,
+  webhookAttemptText,
+  webhookEventText,
+} from './words.ts';
 
 declare const html: unique symbol;
 /** HTML that templates print unescaped, with `<%~`; the values in it are already escaped. */
@@ -67,7 +75,7 @@ const SHOW = {
   withFocus: (body: Html, faults: readonly FieldFault[]) => withFocus(body, faults) as Html,
   routeMethods: ROUTE_METHODS,
   webhookEvent: webhookEventText,
-  webhookResult: webhookResultText,
+  webhookAttempt: webhookAttemptText,
   source: sourceText,
   date: dateText,
   shortDate,

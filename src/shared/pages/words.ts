@@ -92,8 +92,11 @@ export const disconnectText = (outcome: DisconnectOutcome) => DISCONNECT_TEXTS[o
 
 /** Returns the text of a scope; undefined for a scope that only its provider knows. */
 export const scopeText = (scope: string): string | undefined => SCOPE_TEXTS.get(scope);
-/** Returns the text of a delivery. @param result the status of the response, or the reason why there was none */
-export const webhookResultText = (result: string): string =>
+/** Returns the text of an attempt to deliver: the status of the response, or the reason why there was none. */
+export const webhookAttemptText = (attempt: { status?: number | null; error?: string | null | undefined }): string => {
+  const { status, error } = attempt;
+  if (typeof status === 'number') return String(status);
   // A reason that begins with a host name stays as it is.
-  /^[a-z]+ /.test(result) ? capitalised(result) : result;
+  return /^[a-z]+ /.test(error ?? '') ? capitalised(error ?? '') : (error ?? '');
+};
 export const webhookEventText = (event: string): string => WEBHOOK_EVENT_TEXTS.get(event) ?? event;

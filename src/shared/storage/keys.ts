@@ -131,14 +131,14 @@ export interface SchemaVersion {
  * rises if programs of the previous version cannot read that form. A new field raises neither, because older programs
  * preserve it.
  */
-export const SCHEMA: SchemaVersion = { version: 7, oldestReader: 7 };
+export const SCHEMA: SchemaVersion = { version: 8, oldestReader: 8 };
 
 /**
  * The `version` of the oldest storage that this program can read. Until 1.0.0, each change of a stored form raises it
  * and both numbers of `SCHEMA`. From 1.0.0 on it stays, because a storage of a later release still has records that
  * 1.0.0 wrote.
  */
-export const OLDEST_READABLE = 7;
+export const OLDEST_READABLE = 8;
 
 /** Returns the kind of a key: the word before the first colon or brace. */
 export function kindOf(key: string): string {

@@ -12,7 +12,7 @@ interface Message {
   state: string;
   body: string;
   nextAt: string | null;
-  attempts: { at: string; result: string; manual: boolean; responseBody: string | null }[];
+  attempts: { at: string; status: number | null; error: string | null; manual: boolean; responseBody: string | null }[];
 }
 
 let fleet: Fleet;
@@ -48,7 +48,7 @@ const deleteWebhook = (id: string) => admin.call('DELETE', `/webhooks/${id}`);
 const readEntries = async (id: string) =>
   (await admin.call('GET', `/audit?target=${id}`)).json.items as { event: string; facts?: object }[];
 
-test('a test message is signed like other messages, and its result is returned and listed', async () => {
+test('a test message is signed like other messages, and its attempt is returned and listed', async () => {
   const { id, secret } = await createWebhook();
   receiver.setResponse(200, 'thank you');
   const { status, json } = await admin.call('POST', `/webhooks/${id}/test`);
@@ -58,7 +58,7 @@ test('a test message is signed like other messages, and its result is returned a
       event: 'webhook.test',
       state: 'delivered',
       nextAt: null,
-      attempts: [{ result: '200', responseBody: 'thank you' }],
+      attempts: [{ status: 200, responseBody: 'thank you' }],
     },
   ]);
 
@@ -82,7 +82,7 @@ test('a failed test message is not repeated, and a disabled webhook can be teste
   expect(json).toMatchObject({
     state: 'failed',
     nextAt: null,
-    attempts: [{ result: '500', manual: true, responseBody: 'no such table: orders' }],
+    attempts: [{ status: 500, manual: true, responseBody: 'no such table: orders' }],
   });
   expect((await readEntries(id)).map(({ event }) => event)).not.toContain('webhook.failed');
   await deleteWebhook(id);
@@ -90,14 +90,14 @@ test('a failed test message is not repeated, and a disabled webhook can be teste
 
 test('a webhook is failing from its first failed attempt until one succeeds or the URL changes', async () => {
   const { id, version } = await createWebhook();
-  expect(await readWebhook(id)).toMatchObject({ failingSince: null, lastResponse: null });
+  expect(await readWebhook(id)).toMatchObject({ failingSince: null, lastAttempt: null });
 
   receiver.setResponse(503);
   await admin.call('POST', `/webhooks/${id}/test`);
   const { failingSince } = await readWebhook(id);
   expect(failingSince).toMatch(/^20/);
   await otherAdmin.call('POST', `/webhooks/${id}/test`);
-  expect(await readWebhook(id)).toMatchObject({ failingSince, lastResponse: { result: '503' } });
+  expect(await readWebhook(id)).toMatchObject({ failingSince, lastAttempt: { status: 503 } });
   expect((await admin.call('GET', '/webhooks')).json.items).toMatchObject([{ id, failingSince }]);
 
   const disabled = await createWebhook({ enabled: false, events: ['connection.removed'] });
@@ -115,14 +115,14 @@ test('a webhook is failing from its first failed attempt until one succeeds or t
   receiver.setResponse(204);
   await otherAdmin.call('POST', `/webhooks/${id}/test`);
   expect(await listIds('state=active')).toEqual([id]);
-  expect(await readWebhook(id)).toMatchObject({ failingSince: null, lastResponse: { result: '204' } });
+  expect(await readWebhook(id)).toMatchObject({ failingSince: null, lastAttempt: { status: 204 } });
 
   receiver.setResponse(503);
   await admin.call('POST', `/webhooks/${id}/test`);
   expect(await listIds('state=failing')).toEqual([id]);
   const withOtherUrl = { url: `${receiver.url}/moved`, events: ['connection.created'], version };
   expect((await admin.call('PUT', `/webhooks/${id}`, withOtherUrl)).status).toBe(200);
-  expect(await readWebhook(id)).toMatchObject({ failingSince: null, lastResponse: null });
+  expect(await readWebhook(id)).toMatchObject({ failingSince: null, lastAttempt: null });
   await deleteWebhook(id);
 });
 
@@ -146,7 +146,7 @@ test('a message is resent with its id and body; until it is delivered, the autom
   receiver.setResponse(200, 'ok');
   const delivered = (await admin.call('POST', `${path}/resend`)).json as unknown as Message;
   expect(delivered).toMatchObject({ state: 'delivered', nextAt: null });
-  expect(delivered.attempts.at(-1)).toMatchObject({ result: '200', manual: true, responseBody: 'ok' });
+  expect(delivered.attempts.at(-1)).toMatchObject({ status: 200, manual: true, responseBody: 'ok' });
 
   // A delivered message can be resent as well, and stays delivered if that attempt fails.
   receiver.setResponse(404);

@@ -80,7 +80,7 @@ test('sends a created and a removed connection with a signature that the receive
   const readMessages = async () => (await admin.call('GET', `/webhooks/${webhook.id}/messages`)).json.items;
   await expect
     .poll(readMessages)
-    .toMatchObject([{ state: 'delivered', attempts: [{ result: '204' }] }, { state: 'delivered' }]);
+    .toMatchObject([{ state: 'delivered', attempts: [{ status: 204 }] }, { state: 'delivered' }]);
   expect(JSON.stringify((await admin.call('GET', `/webhooks/${webhook.id}`)).json)).not.toContain('whsec_');
 });
 
@@ -212,7 +212,7 @@ describe('a message that is not delivered', () => {
     await messages.deliver();
     expect((await messages.page(readable.id, LATEST)).items).toMatchObject([{ state: 'delivered' }]);
     expect((await messages.page(unreadable.id, LATEST)).items).toMatchObject([
-      { state: 'pending', attempts: [{ result: 'the webhook cannot be opened' }] },
+      { state: 'pending', attempts: [{ error: 'the webhook cannot be opened' }] },
     ]);
 
     await Promise.all([webhooks.remove(readable.id), webhooks.remove(unreadable.id)]);

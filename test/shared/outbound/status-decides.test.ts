@@ -126,12 +126,12 @@ test('R133 a message is delivered by its status', async () => {
     [202, 500].flatMap((status) => KINDS.map((kind) => deliverTo(urlOf(status, kind)))),
   );
   const [delivered, failed] = [outcomes.slice(0, KINDS.length), outcomes.slice(KINDS.length)];
-  expect(delivered).toEqual(KINDS.map(() => expect.objectContaining({ result: '202', isDelivered: true })));
-  expect(failed).toEqual(KINDS.map(() => expect.objectContaining({ result: '500', isDelivered: false })));
+  expect(delivered).toEqual(KINDS.map(() => expect.objectContaining({ status: 202, isDelivered: true })));
+  expect(failed).toEqual(KINDS.map(() => expect.objectContaining({ status: 500, isDelivered: false })));
 });
 
 test('R133 the response of a receiver behind a CDN that compresses unasked is stored as text', async () => {
-  const failed = { result: '500', responseBody: TEXT };
+  const failed = { status: 500, responseBody: TEXT };
   expect(await deliverTo(urlOf(500, 'compressed'))).toMatchObject(failed);
 });
 
@@ -149,5 +149,5 @@ test.each([
   ['a server that closes the connection', () => url, /^127\.0\.0\.1:\d+ closed the connection before/],
   ['a server without TLS', () => url.replace('http:', 'https:'), /^127\.0\.0\.1:\d+ did not respond with TLS/],
 ])('R133 a failed delivery to %s reports the cause with the host', async (_name, address, cause) => {
-  expect(await deliverTo(address())).toEqual({ result: expect.stringMatching(cause) });
+  expect(await deliverTo(address())).toEqual({ error: expect.stringMatching(cause) });
 });

@@ -1,5 +1,5 @@
 /** Columns of the lists of webhooks and of the messages of a webhook. */
-import { webhookEventText, webhookResultText } from '../../../shared/pages/words.ts';
+import { webhookAttemptText, webhookEventText } from '../../../shared/pages/words.ts';
 import type { Columns } from '../columns.ts';
 import type { MessageView, WebhookView } from './view.ts';
 
@@ -35,15 +35,15 @@ export const WEBHOOK_COLUMNS: Columns<WebhookView, WebhookRow> = [
     name: 'Last response',
     width: 'time',
     label: 'Last response',
-    csv: ({ lastResponse }) => lastResponse?.result,
-    cell: ({ lastResponse }) => ({ words: resultText(lastResponse) }),
+    csv: ({ lastAttempt }) => lastAttempt?.status ?? lastAttempt?.error,
+    cell: ({ lastAttempt }) => ({ words: lastAttempt ? webhookAttemptText(lastAttempt) : '–' }),
   },
   {
     name: 'Last sent',
     width: 'time',
     label: 'Last sent',
-    csv: ({ lastResponse }) => lastResponse?.at,
-    cell: ({ lastResponse }) => ({ time: lastResponse?.at, fallback: 'Never' }),
+    csv: ({ lastAttempt }) => lastAttempt?.at,
+    cell: ({ lastAttempt }) => ({ time: lastAttempt?.at, fallback: 'Never' }),
   },
 ];
 
@@ -66,8 +66,8 @@ export const MESSAGE_COLUMNS: Columns<MessageView, MessageRow> = [
   {
     name: 'Last response',
     label: 'Response',
-    csv: ({ attempts }) => attempts.at(-1)?.result,
-    cell: ({ attempts }) => ({ words: resultText(attempts.at(-1)) }),
+    csv: ({ attempts }) => attempts.at(-1)?.status ?? attempts.at(-1)?.error,
+    cell: ({ attempts }) => ({ words: lastText(attempts) }),
   },
   {
     name: 'Attempts',
@@ -86,5 +86,7 @@ export const MESSAGE_COLUMNS: Columns<MessageView, MessageRow> = [
   { name: 'Next attempt', csv: ({ nextAt }) => nextAt },
 ];
 
-const resultText = (response: { result: string } | null | undefined): string =>
-  response ? webhookResultText(response.result) : '–';
+function lastText(attempts: MessageView['attempts']): string {
+  const last = attempts.at(-1);
+  return last ? webhookAttemptText(last) : '–';
+}

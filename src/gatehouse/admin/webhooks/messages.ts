@@ -4,8 +4,8 @@ import type { z } from 'zod';
 import { listOf } from '../../../shared/http/list-schema.ts';
 import { operation } from '../../../shared/http/operation.ts';
 import type { Notice } from '../../../shared/pages/page-data.ts';
-import { webhookResultText } from '../../../shared/pages/words.ts';
-import type { WebhookMessage } from '../../webhooks/message.ts';
+import { webhookAttemptText } from '../../../shared/pages/words.ts';
+import { isAccepted, type WebhookMessage } from '../../webhooks/message.ts';
 import type { Webhook } from '../../webhooks/webhook-store.ts';
 import type { Webhooks } from '../../webhooks/webhooks.ts';
 import type { PageList } from '../list.ts';
@@ -131,9 +131,10 @@ export function webhookMessageRoutes(parts: {
 
 /** Returns the notice about the attempt that the administrator has just made. */
 function noticeOf({ attempts }: WebhookMessage, label: string): Notice {
-  const result = attempts.at(-1)?.result ?? '';
-  const isDelivered = /^2\d\d$/.test(result);
-  const response = /^\d+$/.test(result) ? `The receiver responded with ${result}.` : `${webhookResultText(result)}.`;
+  const { status, error } = attempts.at(-1) ?? {};
+  const isDelivered = isAccepted(status);
+  const response =
+    status === undefined ? `${webhookAttemptText({ error })}.` : `The receiver responded with ${status}.`;
   return {
     tone: isDelivered ? 'success' : 'warning',
     text: `${label} ${isDelivered ? 'delivered' : 'not delivered'}. ${response}`,

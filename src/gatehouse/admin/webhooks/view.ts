@@ -13,7 +13,11 @@ export const newWebhook = z.strictObject({
 });
 export const changedWebhook = newWebhook.extend({ version: z.int() });
 
-const result = z.string().describe('the status of the response, or why there was none');
+const response = {
+  at: z.iso.datetime(),
+  status: z.int().nullable().describe('the status of the response; null: there was none'),
+  error: z.string().nullable().describe('why there was no response'),
+};
 
 export const webhookJson = z.object({
   id: z.string(),
@@ -27,14 +31,13 @@ export const webhookJson = z.object({
     .datetime()
     .nullable()
     .describe('the first of the attempts that have failed since the last success'),
-  lastResponse: z.object({ at: z.iso.datetime(), result }).nullable(),
+  lastAttempt: z.object(response).nullable(),
 });
 
 export const messageQuery = pageQuery.extend({ state: z.enum(MESSAGE_STATES).optional() });
 
 const attempt = z.object({
-  at: z.iso.datetime(),
-  result,
+  ...response,
   manual: z.boolean().describe('an administrator sent it, in addition to the automatic attempts'),
 });
 
@@ -65,7 +68,7 @@ export function webhookView({ createdAt, events, overlapEndsAt, health, ...webho
     createdAt: isoTime(createdAt),
     overlapEndsAt: isoOrNull(overlapEndsAt),
     failingSince: isoOrNull(failingSince),
-    lastResponse: last ? { at: isoTime(last.at), result: last.result } : null,
+    lastAttempt: last ? { at: isoTime(last.at), status: last.status ?? null, error: last.error ?? null } : null,
   };
 }
 
@@ -77,9 +80,10 @@ export function messageView({ id, event, state, body, createdAt, nextAt, attempt
     body,
     createdAt: isoTime(createdAt),
     nextAt: isoOrNull(nextAt),
-    attempts: attempts.map(({ at, manual, responseBody, ...rest }) => ({
-      ...rest,
+    attempts: attempts.map(({ at, status, error, manual, responseBody }) => ({
       at: isoTime(at),
+      status: status ?? null,
+      error: error ?? null,
       manual: manual === true,
       responseBody: responseBody ?? null,
     })),

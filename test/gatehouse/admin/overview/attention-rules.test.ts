@@ -227,8 +227,8 @@ test('lists failing webhooks, unless they are disabled', async () => {
   const url = 'https://hooks.example/x';
   const items = ['fine', 'failing', 'silent', 'off'].map((id) => ({ id, url, enabled: id !== 'off' }));
   const healths: Record<string, object> = {
-    fine: { last: { result: '204' } },
-    failing: { failingSince: NOW - HOUR, last: { result: '503' } },
+    fine: { last: { status: 204 } },
+    failing: { failingSince: NOW - HOUR, last: { status: 503 } },
     silent: { failingSince: NOW - DAY },
     off: { failingSince: NOW },
   };

@@ -72,7 +72,7 @@ export function webhookAttention({ webhooks }: Pick<AdminParts, 'webhooks'>) {
           severity: 'bad',
           text: `Webhook ${new URL(url).host} is failing`,
           name: new URL(url).host,
-          detail: lastAttempt ? `Last response: ${lastAttempt.result}` : null,
+          detail: lastAttempt ? `Last response: ${lastAttempt.status ?? lastAttempt.error}` : null,
           since: isoTime(failingSince),
           path: `/webhooks/${id}`,
           action: 'Open',
