@@ -1,7 +1,7 @@
 /** The audit trail: entries are appended and never changed, can be searched and exported, and expire. */
 import { keys } from '../../shared/storage/keys.ts';
 import { type MergedSource, unionPage } from '../../shared/storage/merged-page.ts';
-import { encodeCursor } from '../../shared/storage/paging.ts';
+import { encodeCursor, startOfPage } from '../../shared/storage/paging.ts';
 import type { Store } from '../../shared/storage/store.ts';
 import { DAY_MS, isoTime } from '../../shared/time.ts';
 import { ALL_ENTRIES, type AuditFilter, CHANGES, concerns, indexesFor, indexesOf, matches, OTHERS } from './facets.ts';
@@ -142,7 +142,7 @@ export function createAuditTrail(parts: AuditTrailParts): AuditTrail {
       const indexes = await narrowest(filter);
       const until = performance.now() + searchMs;
       const items: AuditRecord[] = [];
-      let cursor = after ?? startOf(filter);
+      let cursor = startOfPage(after, filter.to);
       for (;;) {
         const size = filter.text || indexesFor(filter).length > 1 ? BATCH : limit - items.length;
         // One more than needed shows whether others follow.
@@ -195,11 +195,6 @@ export function createAuditTrail(parts: AuditTrailParts): AuditTrail {
       return removed;
     },
   };
-}
-
-/** Returns the cursor just after all entries of that time. */
-function startOf({ to }: AuditFilter): string | undefined {
-  return to === undefined ? undefined : encodeCursor({ score: to + 1, member: '' });
 }
 
 function passesFilter(record: AuditRecord, filter: AuditFilter): boolean {

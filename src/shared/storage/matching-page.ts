@@ -1,5 +1,5 @@
 /** A page of the items that an index lists, newest first. Reads members until enough items match. */
-import { encodeCursor } from './paging.ts';
+import { encodeCursor, startOfPage } from './paging.ts';
 import type { Store } from './store.ts';
 
 export interface MatchingOptions<T> {
@@ -31,8 +31,7 @@ export async function matchingPage<T>(
 ): Promise<MatchingPage<T>> {
   const { from = Number.NEGATIVE_INFINITY } = range ?? {};
   const items: T[] = [];
-  // The empty member is the last one of its score, so only lower scores follow.
-  const start = after ?? (range?.to === undefined ? undefined : encodeCursor({ score: range.to + 1, member: '' }));
+  const start = startOfPage(after, range?.to);
   let [cursor, lastCursor] = [start, start];
   let readCount = 0;
   for (;;) {

@@ -22,6 +22,16 @@ export function decodeCursor(cursor: string): IndexPosition {
   throw invalidCursor();
 }
 
+/**
+ * Returns the cursor at which a page of a list begins, newest first.
+ * @param to the highest score of the list; `after` may come from a list with a higher one
+ */
+export function startOfPage(after: string | undefined, to: number | undefined): string | undefined {
+  if (to === undefined || (after !== undefined && decodeCursor(after).score <= to)) return after;
+  // The empty member is the last one of its score, so only lower scores follow.
+  return encodeCursor({ score: to + 1, member: '' });
+}
+
 /** @param candidates the items of the page, and one more if another page follows */
 export function pageOf<T>(
   candidates: readonly T[],

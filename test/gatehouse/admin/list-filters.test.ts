@@ -80,6 +80,12 @@ test.each(['sign-ins', 'audit'])('%s: a range that ends before it begins is refu
   expect((await open(`${list}?from=2026-11-21&to=2026-11-21`)).status).toBe(200);
 });
 
+test.each(['sign-ins', 'audit'])('%s: a cursor of a longer list leads to nothing outside the range', async (list) => {
+  const after = Buffer.from(JSON.stringify([Date.now() * 2, ''])).toString('base64url');
+  expect((await admin.call('GET', `/${list}?after=${after}`)).json.items).not.toEqual([]);
+  expect((await admin.call('GET', `/${list}?after=${after}&to=2026-01-01`)).json).toEqual({ items: [] });
+});
+
 test('a filter that is known and matches nothing is no fault', async () => {
   for (const query of ['connections?health=unverified', 'sign-ins?app=platform&period=hour&outcome=failed']) {
     const { status, body } = await open(query);
