@@ -1,5 +1,7 @@
 /** The figures of an app: its connections that do not work, and what happened in the last 24 hours. */
+import { mergedPage } from '../../../shared/storage/merged-page.ts';
 import { DAY_MS, isoOrNull } from '../../../shared/time.ts';
+import { appIndex } from '../../audit/facets.ts';
 import type { AdminParts } from '../parts.ts';
 import { callsOfHours } from '../timeline/calls.ts';
 
@@ -25,7 +27,7 @@ export interface AppFigures {
 
 export type ReadAppFigures = (appId: string) => Promise<AppFigures>;
 
-/** How many connections in a state, and how many of the newest audit entries, are counted. */
+/** How many connections in a state, and how many of the newest sign-ins, are counted. */
 const MAX_COUNTED = 500;
 
 export function createAppFigures(parts: Pick<AdminParts, 'audit' | 'relay' | 'grants' | 'clock'>): ReadAppFigures {
@@ -36,18 +38,22 @@ export function createAppFigures(parts: Pick<AdminParts, 'audit' | 'relay' | 'gr
     return { value: items.length, isExact: next === undefined };
   };
 
+  const signInsOf = (appId: string) =>
+    mergedPage([audit.trail.merged([appIndex(appId, 'sign_ins')], () => true)], { limit: MAX_COUNTED });
+
   return async (appId) => {
     const from = clock() - DAY_MS;
-    const [reconnectNeeded, unverified, entries, latest, hours] = await Promise.all([
+    const [reconnectNeeded, unverified, signIns, hours] = await Promise.all([
       countIn(appId, 'reconnect_needed'),
       countIn(appId, 'unverified'),
-      audit.trail.page({ limit: MAX_COUNTED, filter: { target: appId, from } }),
-      audit.trail.page({ limit: 1, filter: { target: appId, event: 'sign_in.succeeded' } }),
+      signInsOf(appId),
       relay.uses.hoursOf('app', appId),
     ]);
+    const recent = signIns.items.filter(({ at }) => Date.parse(at) >= from);
+    const isExact = signIns.next === undefined || recent.length < signIns.items.length;
     const countEvents = (...events: string[]): Count => ({
-      value: entries.items.filter(({ target, event }) => target?.id === appId && events.includes(event)).length,
-      isExact: entries.next === undefined,
+      value: recent.filter(({ event }) => events.includes(event)).length,
+      isExact,
     });
     const allCalls = callsOfHours(hours, 'token');
     const sumCalls = (isRefused: boolean) =>
@@ -61,7 +67,7 @@ export function createAppFigures(parts: Pick<AdminParts, 'audit' | 'relay' | 'gr
       failedSignIns: countEvents('sign_in.failed', 'sign_in.refused'),
       calls: sumCalls(false),
       refusedCalls: sumCalls(true),
-      lastSignInAt: latest.items[0]?.at ?? null,
+      lastSignInAt: signIns.items.find(({ event }) => event === 'sign_in.succeeded')?.at ?? null,
       lastCallAt: isoOrNull(allCalls.find(({ refused }) => !refused)?.at),
     };
   };
