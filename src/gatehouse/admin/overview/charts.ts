@@ -28,7 +28,7 @@ const CHARTS: readonly {
     // The audit trail has no refreshes that succeeded.
     path: '/audit?event=refresh.failed&',
     series: [
-      ['refresh.succeeded', 'Done', 'good'],
+      ['refresh.succeeded', 'Succeeded', 'good'],
       ['refresh.failed', 'Failed', 'bad'],
     ],
   },

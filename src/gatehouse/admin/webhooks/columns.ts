@@ -40,7 +40,7 @@ export const WEBHOOK_COLUMNS: Columns<WebhookView, WebhookRow> = [
   },
   {
     name: 'Last sent',
-    width: 'time',
+    width: 'ago',
     label: 'Last sent',
     csv: ({ lastAttempt }) => lastAttempt?.at,
     cell: ({ lastAttempt }) => ({ time: lastAttempt?.at, fallback: 'Never' }),
