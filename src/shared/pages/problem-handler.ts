@@ -59,7 +59,9 @@ async function sendPage(parts: ProblemParts, req: Request, res: Response, error:
   const connectAction = error.connectUrl
     ? { label: CONNECT_LABELS[error.code] ?? 'Continue', url: error.connectUrl }
     : undefined;
-  const { csrfToken, ...frame } = parts.pages.frame(req, error.words.title ?? problemText(error.code).title);
+  const { title, advice } = problemText(error.code);
+  const hasCause = !PROGRAM_CODES.has(error.code) && error.detail !== advice;
+  const { csrfToken, ...frame } = parts.pages.frame(req, error.words.title ?? title);
   // With `no-referrer`, browsers send `Origin: null`. Without `Sec-Fetch-Site`, which browsers do not send to plain http,
   // the CSRF check refuses that, so the page has no forms.
   const sendsOrigin = res.get('Referrer-Policy') !== 'no-referrer';
@@ -69,7 +71,7 @@ async function sendPage(parts: ProblemParts, req: Request, res: Response, error:
     code: error.code,
     reference,
     time: isoTime(parts.clock()),
-    cause: PROGRAM_CODES.has(error.code) ? undefined : error.detail,
+    cause: hasCause ? error.detail : undefined,
     helper: error.helper,
     action: error.action ?? connectAction,
     retryAfterSeconds: error.retryAfterSeconds,

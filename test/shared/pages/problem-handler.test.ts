@@ -228,6 +228,11 @@ describe('the page', () => {
     return shownPage;
   };
 
+  test('does not say twice what to do: a detail that repeats the advice is no cause', async () => {
+    expect(await pageOf('too_large', { detail: 'Send less at once.' })).toMatchObject({ cause: undefined });
+    expect(await pageOf('too_large', { detail: 'At most 20 MB.' })).toMatchObject({ cause: 'At most 20 MB.' });
+  });
+
   test('receives the texts, the reference and the time', async () => {
     const words = { title: 'Another title', advice: 'Do this.' };
     const action = { label: 'This way', url: '/x' };
