@@ -4,7 +4,7 @@
 FROM node:26.10.0-slim@sha256:ec7758ee051e457b468b32bde57b0879010b325bb9862718e9615225ce4aaae1 AS dependencies
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
-# Node is in the image, and tests need more than what runs: neither comes along. No install script runs (.npmrc).
+# Leaves out npm's own copy of Node, and the packages of tests. No install script runs (.npmrc).
 RUN npm ci --omit=dev --omit=optional
 
 FROM node:26.10.0-slim@sha256:ec7758ee051e457b468b32bde57b0879010b325bb9862718e9615225ce4aaae1
@@ -24,9 +24,9 @@ USER node
 RUN node -e 'for (const file of ["gatehouse/start", "gatehouse/ready-text", "shared/observability/announce", "shared/storage/redis/store"]) import(`./src/${file}.ts`)'
 VOLUME /data
 EXPOSE 3000 3009
-# Alive is not ready: a container whose Redis is gone must not be restarted. Who routes to it asks /readyz.
+# Liveness, not readiness: a container that cannot reach Redis must not be restarted. Load balancers use /readyz.
 HEALTHCHECK --interval=10s --timeout=3s --start-period=30s \
   CMD ["node", "-e", "fetch(`http://127.0.0.1:${process.env.MANAGEMENT_PORT || 3009}/healthz`).then(({ ok }) => process.exit(ok ? 0 : 1), () => process.exit(1))"]
-# Node itself is process 1, so that SIGTERM reaches it: it then lets requests and refreshes in flight end.
+# Node itself is process 1, so that SIGTERM reaches it: it then finishes the requests and refreshes under way.
 STOPSIGNAL SIGTERM
 CMD ["node", "src/server.ts"]
