@@ -127,8 +127,21 @@ export function createApp(parts: AppParts): RequestListener {
   app.use(basePath || '/', routeTable(routes));
   const problems = { pages, events, references, publicHref, basePath, clock: parts.clock };
   // A page that does not exist has the menu of the user, unless the session cannot be read.
-  const addUser: RequestHandler = (req, res, next) => (wantsPage(req) ? peekSession(req, res, () => next()) : next());
+  const addUser: RequestHandler = (req, res, next) =>
+    wantsPage(req) && !isAssetPath(req.path) ? peekSession(req, res, () => next()) : next();
   app.use(addUser, notFound, problemHandler(problems, proxiedPaths(routes)));
   // On the fast path `countRequest` counts by address instead of the middleware above, so each request is counted once.
   return fastPath({ app, begin, countRequest: perAddress, basePath, routes });
+}
+
+/**
+ * True for a path that a proxy may compress. Its page must not have the token of the user's session, whose length would
+ * then tell an observer what the token is (BREACH). A proxy decodes the path first.
+ */
+function isAssetPath(path: string): boolean {
+  try {
+    return decodeURIComponent(path).includes('/assets/');
+  } catch {
+    return true;
+  }
 }

@@ -490,7 +490,7 @@ describe('the nginx of step 5', () => {
     try {
       const { agent } = await signIn(site);
       const { json } = await getJson(agent, `${site.url}/session`);
-      for (const path of ['/assets/none.css', '/assets/']) {
+      for (const path of ['/assets/none.css', '/assets/', '/%61ssets/none.css']) {
         const page = await agent.get(site.url + path);
         expect(page.status).toBe(404);
         expect(page.body).not.toContain(json.csrfToken);
@@ -542,6 +542,8 @@ describe('the nginx of step 5', () => {
         const page = await getOverHttp2('/');
         expect([page.status, page.headers['content-encoding']]).toEqual([200, undefined]);
         expect(page.body.toString()).toContain('<html');
+        const missing = await getOverHttp2('/docs/assets/');
+        expect([missing.status, missing.headers['content-encoding']]).toEqual([404, undefined]);
 
         const plain = await sendRequest(`http://127.0.0.1:${plainPort}/bin/45717360?a=b`, {
           headers: { host: 'other.example.com' },
