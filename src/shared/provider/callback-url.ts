@@ -136,7 +136,7 @@ function isSecure(scheme: string, hostname: string): boolean {
   return /^https$/i.test(scheme) || (/^http$/i.test(scheme) && isLoopbackHost(hostname));
 }
 
-/** White space, controls, bidi and zero-width characters, lone surrogates, and percent-encoded controls and spaces. */
+/** White space, controls, bidi and zero-width characters, lone surrogates, and percent-encoded controls. */
 function hasInvisible(text: string): boolean {
   return /[\s\p{Cc}\p{Cf}\p{Cs}]/u.test(text) || /%(?:[01][0-9a-f]|7f)/i.test(text);
 }
