@@ -36,7 +36,7 @@ test('at 360 px, each page shows its menu item, and long names and states stay i
   });
   expect(created.status).toBe(201);
 
-  const page = await openPage({ viewport: { width: 360, height: 800 } });
+  const page = await openPage({ viewport: { width: 360, height: 800 } }, /status of 400/);
   await page.goto(`${site.url}/sign-in`);
   await completeProviderSignIn(page, site, 'admin@example.test');
   await page.goto(`${site.url}/admin`);
@@ -44,7 +44,7 @@ test('at 360 px, each page shows its menu item, and long names and states stay i
     (await page.evaluate(`[...document.querySelectorAll('${selector}')].map(({ href }) => href)`)) as string[];
   const sections = await hrefsOf('.site-nav ul:first-of-type a');
   expect(sections.length).toBe(6);
-  const urls = new Set(sections);
+  const urls = new Set([...sections, `${site.url}/admin/sign-ins?from=yesterday&to=2026-13-40`]);
   for (const section of sections) {
     await page.goto(section);
     for (const url of await hrefsOf('.tab-list a')) if (url.includes('/admin/')) urls.add(url);

@@ -33,24 +33,38 @@ async function openAdministration(ignoredErrors?: RegExp) {
   return page;
 }
 
-/** Returns the texts of first cells that are cut off, and the headings of visible columns under 60 px. */
+/** Returns the texts of first cells and states that are cut off, and the headings of visible columns under 60 px. */
 const PROBLEMS = `(() => {
   const isCut = ({ scrollWidth, clientWidth }) => scrollWidth > clientWidth + 1;
   const names = [...document.querySelectorAll('.list tbody th')].filter(isCut).map(({ textContent }) => textContent.trim());
   const narrow = [...document.querySelectorAll('.list thead th')]
     .filter((th) => th.offsetWidth > 0 && th.offsetWidth < 60 && !th.matches('.list-check, .list-menu'))
     .map(({ textContent }) => textContent);
-  return [...names, ...narrow];
+  const isTooNarrow = (state) => {
+    const text = document.createRange();
+    text.selectNodeContents(state);
+    const end = state.getBoundingClientRect().right - parseFloat(getComputedStyle(state).paddingRight);
+    return text.getBoundingClientRect().right > end + 1;
+  };
+  const states = [...document.querySelectorAll('.list td .status')].filter(isTooNarrow).map(({ textContent }) => textContent);
+  return [...names, ...states, ...narrow];
 })()`;
 
 describe('lists', () => {
-  test('at every width from 320 to 2,560 px no name is cut off, and no column is too narrow to read', async () => {
+  test('at every width from 320 to 2,560 px no name or state is cut off, and no column is too narrow to read', async () => {
     const page = await openAdministration();
     for (const list of LISTS) {
       await page.goto(`${filled.site.url}/admin/${list}`);
       // Names longer than a line are cut off, and the URL of a webhook may be one.
       if (list === 'webhooks')
         await page.evaluate(`document.querySelector('.list tbody th bdi').textContent = 'billing'`);
+      // The longest state of an app.
+      if (list === 'connected-apps')
+        await page.evaluate(`(() => {
+          const state = document.querySelector('.list td .status');
+          state.className = 'status status-notice';
+          state.lastChild.textContent = 'Secret expires soon';
+        })()`);
       expect(await page.locator('.list tbody tr').count(), list).toBeGreaterThan(0);
       for (const width of WIDTHS) {
         await page.setViewportSize({ width, height: 800 });
