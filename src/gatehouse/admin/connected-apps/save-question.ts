@@ -18,8 +18,9 @@ export function saveQuestion(
     ...(removesUrl ? [`Users cannot sign in or connect with the app until ${callbackUrl} is in the list again.`] : []),
   ];
   const subject = [...(addsScopes ? missing.scopes : []), ...(removesUrl ? [callbackUrl] : [])].join(' ');
+  const ask = removesUrl ? 'Save the changes?' : `Add ${missing.scopes.length === 1 ? 'it' : 'them'}?`;
   return new FormQuestion(subject, {
-    text: `${sentences.join(' ')} Save the changes?`,
+    text: `${sentences.join(' ')} ${ask}`,
     field: addsScopes ? 'moreScopes' : 'callbackUrl-0',
   });
 }

@@ -413,7 +413,7 @@ describe('a registered app', () => {
     const question = await submitForm(settings, 'save', { moreScopes: 'files', name: 'Grown' });
     expect(question.status).toBe(200);
     for (const words of [
-      'One connection lacks the scope files until its user consents again. It keeps working without it. Save the changes?',
+      'One connection lacks the scope files until its user consents again. It keeps working without it. Add it?',
       'value="Grown"',
       'name="moreScopes" type="text" value="files"',
     ])
