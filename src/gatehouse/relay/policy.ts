@@ -19,7 +19,9 @@ export const RELAY_SCOPES = Object.keys(scopeWords) as readonly RelayScope[];
 export const SUBJECT_ID = /^[A-Za-z0-9_-]{1,64}$/;
 
 const userId = z.string().regex(SUBJECT_ID, 'Enter user ids as the page of the user and GET /session show them.');
-const listedUsers = z.array(userId).max(10_000);
+/** So that a form and a request of the API hold them all. */
+export const MAX_LISTED_USERS = 1_000;
+const listedUsers = z.array(userId).max(MAX_LISTED_USERS);
 
 const routeName = z.string().regex(/^[a-z0-9-]{1,40}$/, 'Enter names of routes, as the app declares them.');
 

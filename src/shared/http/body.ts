@@ -6,6 +6,7 @@ import { AppError } from '../errors.ts';
 import { isObject } from '../json.ts';
 
 const LIMIT_BYTES = 64 * 1024;
+const LONG_LIMIT_BYTES = 512 * 1024;
 
 // Loads the character sets of the body parsers now: when the first body arrives, no file descriptor may be free (F21).
 iconv.encodingExists('utf-8');
@@ -19,15 +20,15 @@ export const requireContentLength: RequestHandler = (req, _res, next) => {
 };
 
 /** Reads a form or JSON into `req.body`, which is an empty object if there is no body. */
-export const readBody: RequestHandler[] = bodyReaders({ parameterLimit: 50 });
+export const readBody: RequestHandler[] = bodyReaders({ limit: LIMIT_BYTES, parameterLimit: 50 });
 
-/** Like `readBody`, for the long forms of the admin pages. */
-export const readLongBody: RequestHandler[] = bodyReaders({ parameterLimit: 300 });
+/** Like `readBody`, for the long forms of the admin pages, such as one with the addresses of 1,000 users. */
+export const readLongBody: RequestHandler[] = bodyReaders({ limit: LONG_LIMIT_BYTES, parameterLimit: 300 });
 
-function bodyReaders({ parameterLimit }: { parameterLimit: number }): RequestHandler[] {
+function bodyReaders({ limit, parameterLimit }: { limit: number; parameterLimit: number }): RequestHandler[] {
   return [
-    express.json({ limit: LIMIT_BYTES, strict: true, inflate: false }),
-    express.urlencoded({ limit: LIMIT_BYTES, extended: false, parameterLimit, inflate: false }),
+    express.json({ limit, strict: true, inflate: false }),
+    express.urlencoded({ limit, extended: false, parameterLimit, inflate: false }),
     (req, _res, next) => {
       req.body ??= {};
       next();

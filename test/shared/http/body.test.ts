@@ -49,6 +49,13 @@ describe('a body', () => {
     }
   });
 
+  test('has up to 512 KB in the long forms of the admin pages', async () => {
+    const max = 512 * 1024;
+    expect((await read(FORM_BODY, `a=${'x'.repeat(max - 2)}`, '/long'))[0]).toBe(200);
+    const refused = await read(FORM_BODY, `a=${'x'.repeat(max - 1)}`, '/long');
+    expect(refused).toMatchObject([413, { type: 'entity.too.large' }]);
+  });
+
   test('has up to 64 KB', async () => {
     const max = 64 * 1024;
     expect((await read(FORM_BODY, `a=${'x'.repeat(max - 2)}`))[0]).toBe(200);

@@ -1,7 +1,13 @@
 /** The forms that create and change a relay token. */
 import { z } from 'zod';
 import { type FormValues, type FormView, ticked, wholeNumber, words } from '../../../shared/pages/form.ts';
-import { RELAY_FLAGS, type RelayFlag, type RelayPolicy, type RelayScope } from '../../relay/policy.ts';
+import {
+  MAX_LISTED_USERS,
+  RELAY_FLAGS,
+  type RelayFlag,
+  type RelayPolicy,
+  type RelayScope,
+} from '../../relay/policy.ts';
 import type { RelayTokenInput } from '../../relay/relay-token.ts';
 import { baseField } from '../editing.ts';
 import {
@@ -15,6 +21,7 @@ import {
 } from '../expiry.ts';
 import { newRelayToken } from './view.ts';
 
+const TOO_MANY_USERS = `Enter at most ${MAX_LISTED_USERS.toLocaleString('en-GB')} users, or choose “All users”.`;
 const BIN_CALLS_ADVICE = 'Enter a whole number of calls from 0 to 999999999, or nothing.';
 
 const { name, scopes, apps, routes, networks } = newRelayToken.shape;
@@ -34,7 +41,7 @@ const fields = {
   ),
   users: z.enum(['none', 'listed', 'all'], 'Choose for which users.'),
   /** The e-mail addresses and ids of users. */
-  listed: words.pipe(z.array(z.string().max(320)).max(10_000)),
+  listed: words.pipe(z.array(z.string().max(320)).max(MAX_LISTED_USERS, TOO_MANY_USERS)),
   networks: words.pipe(networks.unwrap().unwrap()),
   ...forEachFlag(() => ticked),
   binCallsPerMonth: z.union(

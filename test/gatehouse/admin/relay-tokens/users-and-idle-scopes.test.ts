@@ -4,7 +4,7 @@ import { createUserStore } from '../../../../src/gatehouse/users/user-store.ts';
 import type { UserAgent } from '../../../support/browserless.ts';
 import { CLIENT_SECRET, sandboxApp, signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';
 import { openStorageOf, type StorageAccess, sessionOf } from '../../grants/storage-access.ts';
-import { type Administrator, createAdministrator, relayThread } from '../../relay/service.ts';
+import { type Administrator, createAdministrator, PERMISSIVE_POLICY, relayThread } from '../../relay/service.ts';
 
 let site: TestSite;
 let storage: StorageAccess;
@@ -105,6 +105,22 @@ describe('users by e-mail address', () => {
       ],
     ]);
     expect(refused.body).toContain(listed);
+  });
+
+  test('a token of 1,000 users with the longest ids is saved by API and form, and one more is refused', async () => {
+    const ids = Array.from({ length: 1_000 }, (_, n) => `u${n}`.padEnd(64, 'x'));
+    const { id } = await admin.createRelayToken({ users: ids });
+    const edit = await administrator.get(`${site.url}/admin/relay-tokens/${id}/edit`);
+    const saved = await administrator.submit(edit, { name: 'Renamed' }, { button: 'Save' });
+    expect([saved.status, (await admin.call('GET', `/relay-tokens/${id}`)).json]).toMatchObject([
+      200,
+      { name: 'Renamed', users: ids },
+    ]);
+
+    const refused = await send('', { ...FORM, listed: [...ids, 'more'].join('\n') });
+    expect(faultsOn(refused.body)).toEqual(['Enter at most 1,000 users, or choose “All users”.']);
+    const { status } = await admin.call('POST', '/relay-tokens', { ...PERMISSIVE_POLICY, users: [...ids, 'more'] });
+    expect(status).toBe(400);
   });
 
   test.each(['none', 'all'])('refuses entered users with the choice %s', async (users) => {
