@@ -60,7 +60,7 @@ describe('Gatehouse', () => {
     site.sandbox.rateLimits.perUserPerMinute = 1;
     await getJson(agent, `${site.url}/threads/current?app=platform`);
     const { status, json, headers } = await getJson(agent, `${site.url}/threads/current?app=platform`);
-    expect([status, json.code]).toEqual([429, 'upstream_rate_limited']);
+    expect([status, json.code]).toEqual([429, 'platform_rate_limited']);
     expect(Number(headers.get('retry-after'))).toBeGreaterThan(0);
   });
 });

@@ -35,7 +35,7 @@ export function createThreadPanels(parts: { calls: PlatformCalls; nameOf: Curren
         const response = await parts.calls.read({ ownerId: userId, app, call: threadCall(app), signal: timeout });
         const text = await readText(response, timeout);
         if (response.status < 300) return threadPanel(names.appName, text);
-        throw new AppError('upstream_error', { logDetail: `the platform responded with ${response.status}`, call });
+        throw new AppError('platform_error', { logDetail: `the platform responded with ${response.status}`, call });
       } catch (error) {
         if (error instanceof AppError && error.code === 'not_connected') return { kind: 'not_connected', ...names };
         const code = codeOf(error, timeout);
@@ -58,8 +58,8 @@ const messageOf = (error: unknown) => (error instanceof OutboundError ? error.me
 function codeOf(error: unknown, timeout: AbortSignal): ProblemCode {
   const code = error instanceof AppError ? error.code : undefined;
   // Past the timeout the platform was too slow, unless it was never called.
-  if (timeout.aborted && code !== 'provider_unavailable') return 'upstream_timeout';
-  return code ?? 'upstream_error';
+  if (timeout.aborted && code !== 'provider_unavailable') return 'platform_timeout';
+  return code ?? 'platform_error';
 }
 
 async function readText(response: PlatformResponse, timeout: AbortSignal): Promise<string> {
@@ -70,7 +70,7 @@ async function readText(response: PlatformResponse, timeout: AbortSignal): Promi
   try {
     for await (const chunk of response.body) {
       size += chunk.length;
-      if (size > MAX_BYTES) throw new AppError('upstream_error', { logDetail: 'the thread is too large for the page' });
+      if (size > MAX_BYTES) throw new AppError('platform_error', { logDetail: 'the thread is too large for the page' });
       chunks.push(chunk);
     }
   } finally {

@@ -21,9 +21,9 @@ export function failedCall({ code }: AppError, app: ThreadApp, apiBaseUrl: strin
 }
 
 const PLATFORM_FAILURES: ReadonlySet<ProblemCode> = new Set<ProblemCode>([
-  'upstream_error',
-  'upstream_timeout',
-  'upstream_rate_limited',
+  'platform_error',
+  'platform_timeout',
+  'platform_rate_limited',
   'scopes_missing',
   'step_up_required',
   'overloaded',
@@ -82,7 +82,7 @@ export function demandError({ name }: ConnectedApp, status: number, connectUrl: 
     connectUrl === undefined
       ? 'A service account cannot meet that: its administrator must change what it requires of this app.'
       : `Connect ${name} again; if it still refuses, its administrator must change what it requires of this app.`;
-  return new AppError('upstream_error', {
+  return new AppError('platform_error', {
     detail: `${name} requires more of the user’s sign-in than this connection shows (claims challenge). ${advice}`,
     logDetail: `the platform responded with ${status} and a claims challenge`,
     cause: Object.assign(new Error('claims challenge'), { code: 'insufficient_claims' }),
@@ -118,7 +118,7 @@ function consentTo({ id, name }: ConnectedApp, scopes: string[], publicHref: str
 }
 
 export function tooLarge({ body }: StreamedResponse): AppError {
-  const error = new AppError('upstream_error', {
+  const error = new AppError('platform_error', {
     logDetail: 'the platform announced a response that is too large',
     headers: proxyStatus('error=http_response_body_size'),
   });
@@ -130,27 +130,31 @@ export function tooLarge({ body }: StreamedResponse): AppError {
 export const isOurs = (error: unknown) =>
   error instanceof AppError || (error instanceof TypeError && !('code' in error));
 
-export function platformError(error: unknown, url: string, tooLate: boolean): AppError {
+export function callError(error: unknown, url: string, tooLate: boolean): AppError {
   const { reason, message } = asOutboundError(error, url, { aborted: tooLate });
   if (reason === 'busy') {
     const headers = proxyStatus('error=connection_limit_reached');
-    return new AppError('overloaded', { logDetail: 'upstream busy', retryAfterSeconds: BUSY_RETRY_SECONDS, headers });
+    return new AppError('overloaded', {
+      logDetail: 'too many calls to the host run or wait',
+      retryAfterSeconds: BUSY_RETRY_SECONDS,
+      headers,
+    });
   }
-  return upstreamError(reason === 'timeout' ? 'upstream_timeout' : 'upstream_error', message, error);
+  return platformError(reason === 'timeout' ? 'platform_timeout' : 'platform_error', message, error);
 }
 
-export function upstreamError(
-  code: 'upstream_error' | 'upstream_timeout',
+export function platformError(
+  code: 'platform_error' | 'platform_timeout',
   logDetail: string,
   cause?: unknown,
 ): AppError {
-  const error = code === 'upstream_timeout' ? 'connection_timeout' : 'http_protocol_error';
+  const error = code === 'platform_timeout' ? 'connection_timeout' : 'http_protocol_error';
   return new AppError(code, { logDetail, cause, headers: proxyStatus(`error=${error}`) });
 }
 
 /** Returns the error for a call that was not sent because the provider's budget is spent. */
 export function budgetError(retryAfterSeconds: number): AppError {
-  return new AppError('upstream_rate_limited', {
+  return new AppError('platform_rate_limited', {
     detail: 'The platform’s rate limit is used up for now. Wait as long as Retry-After says.',
     retryAfterSeconds,
     headers: proxyStatus('error=http_request_denied'),
@@ -159,7 +163,7 @@ export function budgetError(retryAfterSeconds: number): AppError {
 
 /** Returns the error for a call that the platform refused because of its rate limit. */
 export function limitError(status: number, retryAfterSeconds: number): AppError {
-  return new AppError('upstream_rate_limited', {
+  return new AppError('platform_rate_limited', {
     retryAfterSeconds,
     headers: proxyStatus(`received-status=${status}`),
   });

@@ -9,6 +9,7 @@ import { platformUrlOf, type ThreadApp } from '../connected-apps/current-apps.ts
 import type { AuthorizedCall, AuthorizedFetch, AuthorizedRequest } from '../grants/authorized-fetch.ts';
 import {
   budgetError,
+  callError,
   demandError,
   failedCall,
   grantError,
@@ -20,10 +21,9 @@ import {
   scopesError,
   stepUpError,
   tooLarge,
-  upstreamError,
 } from './call-errors.ts';
+import { announcesMore, demandedScopes, linkOf, passedHeaders, rateLimitOf } from './platform-response.ts';
 import type { BudgetedCall, Caller, ProviderBudget } from './provider-budget.ts';
-import { announcesMore, demandedScopes, linkOf, passedHeaders, rateLimitOf } from './upstream-response.ts';
 
 /** A call to a platform: that of the current thread, or one that a declared route allows. */
 export interface PlatformCall extends AuthorizedCall {
@@ -78,7 +78,7 @@ export interface PlatformCalls {
    * arrives.
    * @param stop stopped when the caller disconnects, which also ends the call to the platform
    * @throws AppError `not_connected`, `reconnect_needed`, `scopes_missing`, `step_up_required`,
-   *   `provider_unavailable`, `upstream_rate_limited`, `upstream_error`, `upstream_timeout`, `overloaded`
+   *   `provider_unavailable`, `platform_rate_limited`, `platform_error`, `platform_timeout`, `overloaded`
    */
   stream(request: PlatformRequest, stop: StopSwitch): Promise<PlatformStream>;
 
@@ -102,7 +102,7 @@ export function createPlatformCalls(parts: {
 }): PlatformCalls {
   const { authorizedFetch, budget, caller, publicHref, limits, clock, canConsent } = parts;
 
-  /** @throws AppError `upstream_rate_limited` once the budget is spent; then nothing is sent */
+  /** @throws AppError `platform_rate_limited` once the budget is spent; then nothing is sent */
   const chargeOrThrow = (budgetedCall: BudgetedCall): Promise<void> | undefined => {
     const wait = budget.charge(budgetedCall);
     if (wait instanceof Promise) return wait.then(assertNoWait);
@@ -133,7 +133,7 @@ export function createPlatformCalls(parts: {
       return limitError(statusCode, limit.seconds);
     }
     const isPassedOn = statusCode >= 400 && statusCode < 500 && statusCode !== 401;
-    return isPassedOn ? undefined : upstreamError('upstream_error', `the platform responded with ${statusCode}`);
+    return isPassedOn ? undefined : platformError('platform_error', `the platform responded with ${statusCode}`);
   };
 
   const assertPassedOn = async (
@@ -179,7 +179,7 @@ export function createPlatformCalls(parts: {
         call: () => platformCall(app, apiBaseUrl),
       };
     } catch (error) {
-      const failure = isOurs(error) ? error : platformError(error, platformUrlOf(app, apiBaseUrl), stop.tooLate);
+      const failure = isOurs(error) ? error : callError(error, platformUrlOf(app, apiBaseUrl), stop.tooLate);
       if (failure instanceof AppError) failure.call ??= failedCall(failure, app, apiBaseUrl);
       throw failure;
     } finally {

@@ -8,8 +8,8 @@ import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 import type { Store } from '../../shared/storage/store.ts';
 import type { CallWindows } from './call-windows.ts';
 import { createHolds } from './holds.ts';
+import { statedLimitOf } from './platform-response.ts';
 import { createStatedWindows, type StatedLimit } from './stated-windows.ts';
-import { statedLimitOf } from './upstream-response.ts';
 
 /** A `service` leaves a share of every limit to browsers, whose users wait for a page. */
 export type Caller = 'browser' | 'service';

@@ -22,10 +22,10 @@ export interface PassedResponse {
 const ONE_WRITE_BYTES = 16_384;
 
 /**
- * Passes a response on. Resolves once it is complete or the caller has disconnected. If the upstream body breaks off,
+ * Passes a response on. Resolves once it is complete or the caller has disconnected. If its body breaks off,
  * the response stays unfinished, and the error handler logs it and closes the connection.
- * @param open starts the upstream call, which is stopped when the caller disconnects
- * @throws AppError `upstream_error` if the body breaks off. Also the errors of `open`; once the caller has
+ * @param open starts the outgoing call, which is stopped when the caller disconnects
+ * @throws AppError `platform_error` if the body breaks off. Also the errors of `open`; once the caller has
  *   disconnected, only those of Gatehouse itself
  */
 export async function passResponse(
@@ -92,7 +92,7 @@ function stream(
 
 function brokenOffError(cause: unknown, call: PassedResponse['call']): AppError {
   const logDetail = cause instanceof OutboundError ? cause.message : 'the response of the platform broke off';
-  return new AppError('upstream_error', { logDetail, call: call?.(), cause });
+  return new AppError('platform_error', { logDetail, call: call?.(), cause });
 }
 
 /** Returns true for a bug or unavailable storage, which is logged even if the caller has disconnected. */

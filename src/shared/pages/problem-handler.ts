@@ -91,6 +91,6 @@ const CONNECT_LABELS: Partial<Record<AppError['code'], string>> = {
   reconnect_needed: 'Reconnect',
   scopes_missing: 'Add permissions',
   provider_unavailable: 'Reconnect',
-  upstream_error: 'Reconnect',
+  platform_error: 'Reconnect',
   step_up_required: 'Confirm that it is you',
 };

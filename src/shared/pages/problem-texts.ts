@@ -110,21 +110,21 @@ const PROBLEM_TEXTS: Readonly<Record<ProblemCode, ProblemText>> = {
     advice: 'Try again in {wait}. Everything else works as usual.',
     action: RETRY,
   },
-  upstream_rate_limited: {
+  platform_rate_limited: {
     title: 'The platform limits our requests',
     meaning: 'The platform received too many requests in a short time and refuses more for now.',
     helper: 'platform',
     advice: 'Try again in {wait}.',
     action: RETRY,
   },
-  upstream_error: {
+  platform_error: {
     title: 'The platform did not respond properly',
-    meaning: 'We reached the platform, but could not use its response.',
+    meaning: 'The platform cannot be reached, or we could not use its response.',
     helper: 'platform',
     advice: 'Try again in {wait}.',
     action: RETRY,
   },
-  upstream_timeout: {
+  platform_timeout: {
     title: 'The platform took too long',
     meaning: 'The platform did not respond in time.',
     helper: 'platform',

@@ -115,7 +115,7 @@ describe('R113 without checks', () => {
     site.sandbox.faults.set({ listener: 'platform', kind: 'error' });
 
     const failedUse = await getJson(user, `${site.url}/threads/current`);
-    expect([failedUse.status, failedUse.json.code]).toEqual([502, 'upstream_error']);
+    expect([failedUse.status, failedUse.json.code]).toEqual([502, 'platform_error']);
     for (const page of await readPagesOfUser()) expect(page).not.toContain('Active');
 
     site.sandbox.faults.clear();

@@ -239,7 +239,7 @@ describe('a refresh in flight', () => {
 
     expect((await getThread(agent)).status).toBe(200);
     expect(countTokenCalls()).toBe(0);
-    expect(site.logs().filter((line) => line.includes('"code":"upstream_error"'))).toEqual([]);
+    expect(site.logs().filter((line) => line.includes('"code":"platform_error"'))).toEqual([]);
   });
 
   test('R90: is finished and stored before the process stops', async () => {
@@ -305,7 +305,7 @@ describe('R42: the access token', () => {
     site.sandbox.faults.set({ listener: 'platform', kind: 'response', status: 401, body: {} });
 
     const { status, json } = await getThread(agent);
-    expect([status, json.code]).toEqual([502, 'upstream_error']);
+    expect([status, json.code]).toEqual([502, 'platform_error']);
     expect([countTokenCalls(), countPlatformCalls()]).toEqual([1, 2]);
     // The token is new, so another refresh would not help.
     expect((await getThread(agent)).status).toBe(502);

@@ -292,21 +292,21 @@ describe('without a session', () => {
 
 describe('problem pages', () => {
   test('explain a code, as HTML and as JSON', async () => {
-    const page = await agent.get(`${site.url}/problems/upstream_error`);
+    const page = await agent.get(`${site.url}/problems/platform_error`);
     expect([page.status, page.headers.get('content-type')]).toEqual([200, 'text/html; charset=utf-8']);
-    const { status, json } = await getJson(agent, `${site.url}/problems/upstream_error`);
+    const { status, json } = await getJson(agent, `${site.url}/problems/platform_error`);
     expect([status, json]).toEqual([
       200,
       {
-        type: `${site.url}/problems/upstream_error`,
-        code: 'upstream_error',
+        type: `${site.url}/problems/platform_error`,
+        code: 'platform_error',
         title: 'The platform did not respond properly',
         status: 502,
       },
     ]);
   });
 
-  test.each(['nonsense', 'constructor', '__proto__', 'toString', '%00', 'upstream_error%2f'])(
+  test.each(['nonsense', 'constructor', '__proto__', 'toString', '%00', 'platform_error%2f'])(
     '%s is not found',
     async (code) => {
       const page = await agent.get(`${site.url}/problems/${code}`, JSON_ONLY);

@@ -130,14 +130,14 @@ test('a body that breaks off is logged, and never ends as a complete response', 
   expect(response.status).toBe(200);
   await expect(response.text()).rejects.toThrow();
   await until(() => failedRequestsSince(linesBefore).length === 1);
-  expect(failedRequestsSince(linesBefore)[0]).toContain('"code":"upstream_error"');
+  expect(failedRequestsSince(linesBefore)[0]).toContain('"code":"platform_error"');
 });
 
-test('upstream_timeout is 504 and comes within 16 s', async () => {
+test('platform_timeout is 504 and comes within 16 s', async () => {
   platform.respondWith(() => undefined);
   const elapsed = startStopwatch();
   const response = await readThread();
   expect(elapsed()).toBeLessThan(16_000);
-  expect([response.status, ((await response.json()) as { code: string }).code]).toEqual([504, 'upstream_timeout']);
+  expect([response.status, ((await response.json()) as { code: string }).code]).toEqual([504, 'platform_timeout']);
   expect(response.headers.get('proxy-status')).toBe('gatehouse; error=connection_timeout');
 });

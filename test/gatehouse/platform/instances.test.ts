@@ -169,7 +169,7 @@ test('R32 a refresh that names a host that is not allowed is refused, and the ne
 test('R79 the address policy checks the URL on each call, and a refused call names the host', async () => {
   urlNamedFor = () => NOT_INTERNAL;
   const { agent } = await signInAs();
-  expect((await threadOf(agent)).json.code).toBe('upstream_error');
+  expect((await threadOf(agent)).json.code).toBe('platform_error');
   expect(site.logs().some((line) => line.includes('refuses unnamed.localhost:3002 (not_https)'))).toBe(true);
   expect([site.sandbox.requests.latest('platform'), countHits()]).toEqual([[], [0, 0]]);
 });

@@ -119,29 +119,29 @@ test('a bug of Gatehouse is not reported as an error of the platform; any connec
   };
   await expect(readThreadThatThrows(new TypeError('x is not a function'))).rejects.toThrow(/^x is not a function$/);
   const refused = Object.assign(new TypeError('refused'), { code: 'ECONNREFUSED' });
-  expect(await codeOf(readThreadThatThrows(refused))).toBe('upstream_error');
-  expect(await codeOf(readThreadThatThrows(new Error('the connection ended')))).toBe('upstream_error');
+  expect(await codeOf(readThreadThatThrows(refused))).toBe('platform_error');
+  expect(await codeOf(readThreadThatThrows(new Error('the connection ended')))).toBe('platform_error');
 });
 
 describe('F15: deadlines', () => {
-  test('a platform that does not respond: upstream_timeout, and the connection is closed', async () => {
+  test('a platform that does not respond: platform_timeout, and the connection is closed', async () => {
     platform.respondWith(() => undefined);
-    expect(await expectWithin(1_000, codeOf(readThread({ limits: SOON })))).toBe('upstream_timeout');
+    expect(await expectWithin(1_000, codeOf(readThread({ limits: SOON })))).toBe('platform_timeout');
     await until(() => platform.countConnections() === 0);
   });
 
-  test('a platform that drips its head: upstream_timeout, and the connection is closed', async () => {
+  test('a platform that drips its head: platform_timeout, and the connection is closed', async () => {
     platform.respondWith((socket) => {
       socket.write('HTTP/1.1 200 OK\r\n');
       drip(socket, 'X-A: b\r\n');
     });
-    expect(await expectWithin(1_000, codeOf(readThread({ limits: SOON })))).toBe('upstream_timeout');
+    expect(await expectWithin(1_000, codeOf(readThread({ limits: SOON })))).toBe('platform_timeout');
     await until(() => platform.countConnections() === 0);
   });
 
   test('a platform that sends endless interim responses: the call fails in time, and the connection is closed', async () => {
     platform.respondWith((socket) => drip(socket, 'HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n', 5));
-    expect(['upstream_timeout', 'upstream_error']).toContain(
+    expect(['platform_timeout', 'platform_error']).toContain(
       await expectWithin(1_000, codeOf(readThread({ limits: SOON }))),
     );
     await until(() => platform.countConnections() === 0);
@@ -157,21 +157,21 @@ describe('F15: deadlines', () => {
     await until(() => platform.countConnections() === 0);
   });
 
-  test('a 500 whose body drips: upstream_error at once, without waiting for the body', async () => {
+  test('a 500 whose body drips: platform_error at once, without waiting for the body', async () => {
     platform.respondWith((socket) => {
       socket.write('HTTP/1.1 500 Internal Server Error\r\nContent-Length: 5000\r\n\r\n');
       drip(socket, 'x');
     });
-    expect(await expectWithin(250, codeOf(readThread()))).toBe('upstream_error');
+    expect(await expectWithin(250, codeOf(readThread()))).toBe('platform_error');
     await until(() => platform.countConnections() === 0);
   });
 
-  test('a 503 whose body drips, which must be read for its cause: upstream_error by the first deadline', async () => {
+  test('a 503 whose body drips, which must be read for its cause: platform_error by the first deadline', async () => {
     platform.respondWith((socket) => {
       socket.write('HTTP/1.1 503 Service Unavailable\r\nContent-Length: 5000\r\n\r\n');
       drip(socket, 'x');
     });
-    expect(await expectWithin(1_000, codeOf(readThread({ limits: SOON })))).toBe('upstream_error');
+    expect(await expectWithin(1_000, codeOf(readThread({ limits: SOON })))).toBe('platform_error');
     await until(() => platform.countConnections() === 0);
   });
 
@@ -267,9 +267,9 @@ describe('F15: sizes and broken responses', () => {
     ['too many headers', `HTTP/1.1 200 OK\r\n${'X-Header: value-of-some-length\r\n'.repeat(2_000)}\r\n`],
     ['two lengths', 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}'],
     ['nothing at all', ''],
-  ])('%s: upstream_error', async (_name, bytes) => {
+  ])('%s: platform_error', async (_name, bytes) => {
     platform.respondWith((socket) => void socket.end(bytes, 'latin1'));
-    expect(await codeOf(readThread())).toBe('upstream_error');
+    expect(await codeOf(readThread())).toBe('platform_error');
     await until(() => platform.countConnections() === 0);
   });
 
@@ -315,8 +315,8 @@ describe('F15: sizes and broken responses', () => {
     await expect(fetchText()).rejects.toMatchObject({ reason: 'encoding' });
   });
 
-  test('a closed port: upstream_error', async () => {
-    expect(await codeOf(readThread({ apiBaseUrl: 'http://127.0.0.1:9' }))).toBe('upstream_error');
+  test('a closed port: platform_error', async () => {
+    expect(await codeOf(readThread({ apiBaseUrl: 'http://127.0.0.1:9' }))).toBe('platform_error');
   });
 
   test('R79: no token is requested for an address that the policy refuses', async () => {
@@ -325,7 +325,7 @@ describe('F15: sizes and broken responses', () => {
       isTokenRequested = true;
       return TOKEN;
     };
-    expect(await codeOf(readThread({ apiBaseUrl: 'https://10.0.0.1' }))).toBe('upstream_error');
+    expect(await codeOf(readThread({ apiBaseUrl: 'https://10.0.0.1' }))).toBe('platform_error');
     expect(isTokenRequested).toBe(false);
   });
 });
@@ -427,7 +427,7 @@ describe('a call of a declared route', () => {
 
     platform.requests.length = 0;
     platform.respondWith((socket) => void socket.destroy());
-    expect(await codeOf(readThread({ call: WRITE }))).toBe('upstream_error');
+    expect(await codeOf(readThread({ call: WRITE }))).toBe('platform_error');
     expect(platform.requests.filter((request) => request.startsWith('POST'))).toHaveLength(1);
   });
 
@@ -443,7 +443,7 @@ describe('a call of a declared route', () => {
 
   test.each([
     ['If-None-Match', true, 304],
-    ['no validator', false, 'upstream_error'],
+    ['no validator', false, 'platform_error'],
   ])('with %s and a 304', async (_words, isConditional, expected) => {
     platform.respondWith(
       (socket) => void socket.end('HTTP/1.1 304 Not Modified\r\nETag: "a"\r\nContent-Length: 5\r\n\r\n'),
@@ -474,8 +474,8 @@ describe('a call of a declared route', () => {
 describe('R131 the announced length of a response', () => {
   test.each([
     ['10000', 200],
-    ['10001', 'upstream_error'],
-    ['1073741824', 'upstream_error'],
+    ['10001', 'platform_error'],
+    ['1073741824', 'platform_error'],
   ])('a length of %s, where 10,000 bytes are allowed', async (length, expected) => {
     platform.respondWith((socket) => socket.write(`${HEAD}Content-Length: ${length}\r\n\r\n`));
     const call = readThread().then(
@@ -491,11 +491,11 @@ describe('R131 the announced length of a response', () => {
 
   test.each([
     ['gzip', '10000', 200],
-    ['gzip', '10001', 'upstream_error'],
-    ['br', '1073741824', 'upstream_error'],
-    ['deflate, gzip', '10001', 'upstream_error'],
-    ['identity', '10001', 'upstream_error'],
-    ['x-unknown', '10001', 'upstream_error'],
+    ['gzip', '10001', 'platform_error'],
+    ['br', '1073741824', 'platform_error'],
+    ['deflate, gzip', '10001', 'platform_error'],
+    ['identity', '10001', 'platform_error'],
+    ['x-unknown', '10001', 'platform_error'],
   ])('of one that is compressed (%s), of %s bytes: refused before it begins', async (coding, length, expected) => {
     const head = `${HEAD}Content-Encoding: ${coding}\r\nContent-Length: ${length}\r\n\r\n`;
     platform.respondWith((socket) => socket.write(head));

@@ -515,7 +515,7 @@ describe('counted calls', () => {
     for (let calls = 0; calls < 3; calls += 1) expect((await readThread()).status).toBe(200);
     statusCodes.push(200);
     await expect(readThread()).rejects.toMatchObject({
-      code: 'upstream_rate_limited',
+      code: 'platform_rate_limited',
       retryAfterSeconds: expect.any(Number),
     });
     await budget.close();

@@ -186,7 +186,7 @@ describe('R145 a demand', () => {
   ])('%s is refused as that, and asks for nothing', async (_name, challenge) => {
     refusalStatus = 403;
     challengeFor = () => challenge;
-    expect(await readThread()).toMatchObject({ status: 502, json: { code: 'upstream_error' } });
+    expect(await readThread()).toMatchObject({ status: 502, json: { code: 'platform_error' } });
     expect((await connectionOf())?.stepUpRequired).toBe(false);
     expect(await authorizationParameters()).not.toHaveProperty('acr_values');
   });

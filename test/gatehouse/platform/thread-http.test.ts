@@ -242,7 +242,7 @@ describe('R76: response headers', () => {
     async (encoding) => {
       setPlatformFault({ kind: 'response', status: 200, body: 'packed', headers: { 'Content-Encoding': encoding } });
       const { status, json } = await readThread();
-      expect([status, json.code]).toEqual([502, 'upstream_error']);
+      expect([status, json.code]).toEqual([502, 'platform_error']);
       expect(JSON.stringify(json)).not.toContain('packed');
       setPlatformFault({ kind: 'response', status: 404, body: 'packed', headers: { 'Content-Encoding': encoding } });
       expect((await readThread()).status).toBe(502);
@@ -330,11 +330,11 @@ describe('responses of the platform', () => {
     () => ({ kind: 'response', status, body, headers });
   const rateLimited = (received: string, [atLeast, atMost]: [number, number]) => ({
     status: 429,
-    code: 'upstream_rate_limited',
+    code: 'platform_rate_limited',
     received,
     retry: { atLeast, atMost },
   });
-  const UPSTREAM_ERROR = { status: 502, code: 'upstream_error' };
+  const PLATFORM_ERROR = { status: 502, code: 'platform_error' };
 
   const CASES: Case[] = [
     ['429 with seconds', faultOf(429, {}, { 'Retry-After': '17' }), rateLimited('429', [17, 17])],
@@ -388,18 +388,18 @@ describe('responses of the platform', () => {
       faultOf(503, '', { 'X-Company-Retry-After': '33' }),
       rateLimited('503', [33, 33]),
     ],
-    ['503 of any other kind', faultOf(503, 'Service Unavailable', { 'Retry-After': '9' }), UPSTREAM_ERROR],
-    ['503 with remaining calls', faultOf(503, '', { 'X-Ratelimit-Remaining': '12' }), UPSTREAM_ERROR],
-    ['500 with HTML', () => ({ kind: 'error' }), UPSTREAM_ERROR],
-    ['502', faultOf(502), UPSTREAM_ERROR],
-    ['504', faultOf(504), UPSTREAM_ERROR],
-    ['301', faultOf(301, '', { Location: 'https://evil.example/' }), UPSTREAM_ERROR],
-    ['302', faultOf(302, '', { Location: '/elsewhere' }), UPSTREAM_ERROR],
-    ['304', faultOf(304), UPSTREAM_ERROR],
-    ['307', faultOf(307, '', { Location: 'https://evil.example/' }), UPSTREAM_ERROR],
-    ['a 401 for a refreshed token, too', faultOf(401), UPSTREAM_ERROR],
-    ['a reset', () => ({ kind: 'reset' }), UPSTREAM_ERROR],
-    ['a reset before the head', () => ({ kind: 'reset', when: 'before_headers' }), UPSTREAM_ERROR],
+    ['503 of any other kind', faultOf(503, 'Service Unavailable', { 'Retry-After': '9' }), PLATFORM_ERROR],
+    ['503 with remaining calls', faultOf(503, '', { 'X-Ratelimit-Remaining': '12' }), PLATFORM_ERROR],
+    ['500 with HTML', () => ({ kind: 'error' }), PLATFORM_ERROR],
+    ['502', faultOf(502), PLATFORM_ERROR],
+    ['504', faultOf(504), PLATFORM_ERROR],
+    ['301', faultOf(301, '', { Location: 'https://evil.example/' }), PLATFORM_ERROR],
+    ['302', faultOf(302, '', { Location: '/elsewhere' }), PLATFORM_ERROR],
+    ['304', faultOf(304), PLATFORM_ERROR],
+    ['307', faultOf(307, '', { Location: 'https://evil.example/' }), PLATFORM_ERROR],
+    ['a 401 for a refreshed token, too', faultOf(401), PLATFORM_ERROR],
+    ['a reset', () => ({ kind: 'reset' }), PLATFORM_ERROR],
+    ['a reset before the head', () => ({ kind: 'reset', when: 'before_headers' }), PLATFORM_ERROR],
   ];
 
   /** Lets the time pass until the platform may be called again. The session has expired by then. */
@@ -428,7 +428,7 @@ describe('responses of the platform', () => {
       const { status: receivedStatus, json, headers } = await readThread();
       expect([receivedStatus, json.code, json.connectUrl]).toEqual([
         502,
-        'upstream_error',
+        'platform_error',
         `${site.url}/connections/platform`,
       ]);
       expect(json.detail).toMatch(/requires more of the user’s sign-in.*\(claims challenge\)\. Connect .* again/);
@@ -446,7 +446,7 @@ describe('responses of the platform', () => {
       const reference = /class="reference(?:-small)?"[^>]*>([^<]*)</.exec(page.body)?.[1] ?? '';
       const { agent: adminBrowser } = await signIn(site, 'admin@example.test');
       const search = await getJson(adminBrowser, `${site.url}/admin/api/sign-ins?q=${reference}`);
-      expect(search.json.problem).toMatchObject({ code: 'upstream_error', cause: 'insufficient_claims' });
+      expect(search.json.problem).toMatchObject({ code: 'platform_error', cause: 'insufficient_claims' });
     },
   );
 
@@ -526,7 +526,7 @@ describe('responses of the platform', () => {
 
     advanceClock(8);
     const { status, json, headers } = await readThread();
-    expect([status, json.code]).toEqual([429, 'upstream_rate_limited']);
+    expect([status, json.code]).toEqual([429, 'platform_rate_limited']);
     // Real time passes as well.
     expect(Number(headers.get('retry-after'))).toBeGreaterThanOrEqual(5);
     expect(Number(headers.get('retry-after'))).toBeLessThanOrEqual(12);

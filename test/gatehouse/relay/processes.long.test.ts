@@ -261,7 +261,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     expect([
       responsesByToken.map((responses) => responses.filter(isServed).length),
       new Set(refusals.map(codeOf)),
-    ]).toEqual([[shareOfServices / 2, shareOfServices / 2], new Set(['upstream_rate_limited'])]);
+    ]).toEqual([[shareOfServices / 2, shareOfServices / 2], new Set(['platform_rate_limited'])]);
     for (const { headers } of refusals) {
       expect(Number(headers['retry-after'])).toBeGreaterThan(0);
       expect(Number(headers['retry-after'])).toBeLessThanOrEqual(70);

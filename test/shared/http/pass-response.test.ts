@@ -99,7 +99,7 @@ test('a caller that reads slowly slows the platform down, and gets the whole bod
   expect(body.resume).toHaveBeenCalled();
 });
 
-const BROKEN_OFF = { code: 'upstream_error', logDetail: 'the response of the platform broke off' };
+const BROKEN_OFF = { code: 'platform_error', logDetail: 'the response of the platform broke off' };
 
 test('a body that breaks off at once is an error before the head is sent', async () => {
   const cause = new Error('reset');
@@ -128,7 +128,7 @@ test('R133 a body that cannot be read is an error before the head is sent, which
   );
   openCall = async () => ({ ...HEAD, body: bodyInPieces((sink) => sink.fail(cause)) });
   await call().catch(() => undefined);
-  expect(await outcome).toMatchObject({ code: 'upstream_error', logDetail: cause.message, cause });
+  expect(await outcome).toMatchObject({ code: 'platform_error', logDetail: cause.message, cause });
 });
 
 test('the response stays unfinished if the body breaks off later', async () => {
@@ -199,7 +199,7 @@ test('R96 the rest of a body that has arrived compressed is dropped once the cal
 });
 
 test.each([
-  ['upstream_error', 'passed'],
+  ['platform_error', 'passed'],
   // The error must be logged, although the caller has disconnected.
   ['storage_unavailable', expect.objectContaining({ code: 'storage_unavailable' })],
 ] as const)('R123 a call that ends with %s because the caller disconnected', async (code, expected) => {

@@ -236,10 +236,10 @@ const QUIET_SCENARIOS: Record<string, Scenario> = {
   'one failure of each other kind in a night': {
     ...NIGHT,
     changes: [
-      ...['overloaded', 'provider_unavailable', 'upstream_error', 'upstream_timeout'].map((code) =>
+      ...['overloaded', 'provider_unavailable', 'platform_error', 'platform_timeout'].map((code) =>
         problemCounter(code, risesOnce()),
       ),
-      ...['upstream_rate_limited', 'relay_token_invalid'].map((code) => problemCounter(code, risesOnce())),
+      ...['platform_rate_limited', 'relay_token_invalid'].map((code) => problemCounter(code, risesOnce())),
       platformCalls('platform', '5xx', risesOnce()),
       platformCalls('second', '4xx', risesOnce()),
       counter('reconnects_needed', { cause: 'grant_refused' }, risesOnce()),
@@ -301,7 +301,7 @@ const QUIET_SCENARIOS: Record<string, Scenario> = {
     seconds: 2 * HOUR,
     changes: [
       problemCounter('provider_unavailable', rises(0.4)),
-      problemCounter('upstream_rate_limited', rises(3)),
+      problemCounter('platform_rate_limited', rises(3)),
       problemCounter('relay_token_invalid', rises(12)),
       counter('reconnects_needed', { cause: 'grant_refused' }, rises(0.3)),
       counter('outbound_refused', {}, rises(0.5)),
@@ -452,7 +452,7 @@ const FIRING_SCENARIOS: Record<string, Scenario> = {
     fires: ['GatehousePlatformRefuses of second'],
   },
   'calls above the limit of the platform': {
-    changes: [problemCounter('upstream_rate_limited', rises(10, HOUR / 2))],
+    changes: [problemCounter('platform_rate_limited', rises(10, HOUR / 2))],
     fires: ['GatehousePlatformLimits'],
   },
   'waiting calls to one host': {

@@ -117,9 +117,9 @@ describe('with ACCESS_LOG, a line for each request', () => {
 
 describe('a failed call has app, host and cause', () => {
   test.each([
-    ['a status', 'unavailable', 'upstream_error', { detail: 'the platform responded with 503' }],
-    ['a connection', 'reset', 'upstream_error', { detail: expect.stringContaining('ECONNRESET') }],
-    ['a body that ends early', 'truncated', 'upstream_error', { detail: 'the response of the platform broke off' }],
+    ['a status', 'unavailable', 'platform_error', { detail: 'the platform responded with 503' }],
+    ['a connection', 'reset', 'platform_error', { detail: expect.stringContaining('ECONNRESET') }],
+    ['a body that ends early', 'truncated', 'platform_error', { detail: 'the response of the platform broke off' }],
   ] as const)('of the platform: %s', async (_name, kind, code, cause) => {
     const cookie = (await startSession()).cookies.header(site.url);
     const clearFault = site.sandbox.faults.set({ listener: 'platform', kind });

@@ -155,10 +155,10 @@ describe('a thrown error', () => {
     failingHandler = (res) => {
       res.set({ 'Content-Length': '7', 'Content-Encoding': 'gzip', 'Content-Language': 'fr', ETag: '"v1"' });
       res.set({ 'Last-Modified': 'Thu, 01 Jan 2026 00:00:00 GMT', 'X-Other': 'other' });
-      return new AppError('upstream_error');
+      return new AppError('platform_error');
     };
     const { status, headers, body } = await sendRequest(served.url, { headers: ACCEPT_JSON });
-    expect([status, JSON.parse(body).code, headers['x-other']]).toEqual([502, 'upstream_error', 'other']);
+    expect([status, JSON.parse(body).code, headers['x-other']]).toEqual([502, 'platform_error', 'other']);
     expect(headers['content-length']).toBe(String(body.length));
 
     for (const name of ['content-encoding', 'content-language', 'etag', 'last-modified']) {
@@ -169,10 +169,10 @@ describe('a thrown error', () => {
   test('after the head was sent closes the connection and is logged', async () => {
     failingHandler = (res) => {
       res.write('half of ');
-      return new AppError('upstream_error');
+      return new AppError('platform_error');
     };
     await expect(sendRequest(served.url, { headers: ACCEPT_JSON })).rejects.toMatchObject({ code: 'ECONNRESET' });
-    expect(failures).toMatchObject([{ code: 'upstream_error' }]);
+    expect(failures).toMatchObject([{ code: 'platform_error' }]);
   });
 
   test.each([
@@ -192,7 +192,7 @@ describe('a thrown error', () => {
   );
 
   test.each([
-    ['a call that was ended because the caller disconnected', new AppError('upstream_error')],
+    ['a call that was ended because the caller disconnected', new AppError('platform_error')],
     ['a body that was cut off', withStatus(400)],
   ])('caused by a disconnected caller is not logged: %s', async (_description, thrown) => {
     failingHandler = (res) => {
@@ -237,10 +237,10 @@ describe('the page', () => {
     const words = { title: 'Another title', advice: 'Do this.' };
     const action = { label: 'This way', url: '/x' };
     const options = { detail: 'It is like this.', helper: 'platform', words, action, retryAfterSeconds: 7 } as const;
-    expect(await pageOf('upstream_error', options)).toEqual({
+    expect(await pageOf('platform_error', options)).toEqual({
       page: { title: 'Another title', basePath: '', operatorName: 'Us', csrfToken: 'token' },
       ...words,
-      code: 'upstream_error',
+      code: 'platform_error',
       reference: '5e6f7a8b',
       time: '2026-03-15T17:02:11.000Z',
       cause: 'It is like this.',

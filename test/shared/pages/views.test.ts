@@ -160,8 +160,8 @@ describe('words', () => {
   });
 
   test('a known wait is written in words', () => {
-    expect(problemText('upstream_timeout').advice).toBe('Try again in a few minutes.');
-    const waits = [0, 1, 30, 120, 5400, 7200, 200_000].map((s) => problemText('upstream_timeout', s).advice);
+    expect(problemText('platform_timeout').advice).toBe('Try again in a few minutes.');
+    const waits = [0, 1, 30, 120, 5400, 7200, 200_000].map((s) => problemText('platform_timeout', s).advice);
     expect(waits.map((sentence) => sentence.replace('Try again in about ', ''))).toEqual([
       '1 second.',
       '1 second.',
@@ -427,7 +427,7 @@ function everyPage(text: string): { [K in UserPage]: PageData[K][] } {
     { ...thread, body: { kind: 'json', text, isLong: true, isCut: true } },
     { ...thread, body: { kind: 'empty' } },
     { kind: 'not_connected', appId: text, appName: text },
-    ...(['upstream_timeout', 'reconnect_needed', 'not_connected'] as const).map((code) => ({
+    ...(['platform_timeout', 'reconnect_needed', 'not_connected'] as const).map((code) => ({
       kind: 'problem' as const,
       appId: text,
       appName: text,

@@ -298,7 +298,7 @@ describe('texts for codes', () => {
       'internal',
     ]);
     expect(codesOfHelper('provider')).toEqual(['provider_unavailable']);
-    expect(codesOfHelper('platform')).toEqual(['upstream_rate_limited', 'upstream_error', 'upstream_timeout']);
+    expect(codesOfHelper('platform')).toEqual(['platform_rate_limited', 'platform_error', 'platform_timeout']);
     expect(codesOfHelper('bin_service')).toEqual(['bin_service_unavailable']);
 
     const codesLeadingTo = (path: string) => codes((text) => text.action.path === path);
@@ -309,7 +309,7 @@ describe('texts for codes', () => {
   test('a wait is shown in a suitable unit', () => {
     const waitShown = (seconds?: number) =>
       /^Try again in (.*)\.$/.exec(
-        show('problem', 'upstream_timeout', ...(seconds === undefined ? [] : [seconds])).advice,
+        show('problem', 'platform_timeout', ...(seconds === undefined ? [] : [seconds])).advice,
       )?.[1];
     expect(waitShown()).toBe('a few minutes');
     for (const [seconds, text] of [
