@@ -7,7 +7,7 @@ import type { AuthorizationRequest } from '../shared/provider/authorization-requ
 import { type ConnectedApp, connectedAppSchema } from '../shared/provider/connected-app.ts';
 import { deriveNonceAndVerifier } from '../shared/provider/nonce-and-verifier.ts';
 import type { ProviderClient } from '../shared/provider/provider-client.ts';
-import { ProviderError } from '../shared/provider/provider-error.ts';
+import { isUnreadable, ProviderError } from '../shared/provider/provider-error.ts';
 import type { Claims, TokenResponse } from '../shared/provider/token-response.ts';
 import { hashOf, keys } from '../shared/storage/keys.ts';
 import type { Store } from '../shared/storage/store.ts';
@@ -66,16 +66,19 @@ export function createSignIn(parts: {
   const app = appOf(settings, redirectUri);
   const pending = createPending(parts);
 
-  const fail = (code: 'invalid_request' | 'not_allowed' | 'provider_unavailable', options: AppErrorOptions) =>
-    new AppError(code, { ...options, action: { label: 'Try again', url: parts.signInUrl } });
+  const fail = (
+    code: 'invalid_request' | 'not_allowed' | 'provider_error' | 'provider_unavailable',
+    options: AppErrorOptions,
+  ) => new AppError(code, { ...options, action: { label: 'Try again', url: parts.signInUrl } });
 
   const toAppError = (cause: unknown): AppError => {
-    if (!(cause instanceof ProviderError)) return fail('provider_unavailable', { cause });
+    if (!(cause instanceof ProviderError)) return fail('provider_error', { cause });
     const details = { cause, logDetail: `${cause.failure}: ${cause.reason}` };
     if (cause.reason === 'authorization_refused')
       return fail('not_allowed', { ...details, detail: 'Your provider did not confirm the sign-in.' });
     const { retryAfterSeconds, limited } = cause.facts;
-    return fail('provider_unavailable', {
+    const isUnavailable = cause.failure === 'unavailable' && !isUnreadable(cause.reason);
+    return fail(isUnavailable ? 'provider_unavailable' : 'provider_error', {
       ...details,
       ...(limited && LIMITED),
       ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }),
@@ -95,7 +98,7 @@ export function createSignIn(parts: {
     const tokenResponse = await provider.exchangeCode(app, callbackUrl, request).catch((cause: unknown) => {
       throw toAppError(cause);
     });
-    if (!tokenResponse.claims) throw fail('provider_unavailable', { logDetail: 'no ID token' });
+    if (!tokenResponse.claims) throw fail('provider_error', { logDetail: 'no ID token' });
     const claims = await withName(tokenResponse.claims, tokenResponse);
     return { issuer: app.issuer, subject: claims.sub, name: text(claims.name), email: text(claims.email) };
   };

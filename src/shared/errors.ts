@@ -20,6 +20,7 @@ export const PROBLEMS = {
   platform_error: { status: 502, title: 'The platform did not respond properly' },
   platform_timeout: { status: 504, title: 'The platform took too long to respond' },
   app_misconfigured: { status: 500, title: 'The connected app is not set up correctly' },
+  provider_error: { status: 502, title: 'The sign-in at the identity provider failed' },
   provider_unavailable: { status: 503, title: 'The identity provider is not available' },
   storage_unavailable: { status: 503, title: 'The storage cannot be reached' },
   rate_limited: { status: 429, title: 'Too many requests' },

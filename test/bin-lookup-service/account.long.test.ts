@@ -500,21 +500,29 @@ describe('security', () => {
 
   test('R10 a callback that is opened again after a refusal shows the same page, in its browser only', async () => {
     const refusals = [
-      { fault: { kind: 'response', status: 429, headers: { 'Retry-After': '300' } }, words: 'provider is busy' },
-      { fault: { kind: 'response', status: 503 }, words: 'Try again' },
-      { fault: { kind: 'response', status: 400, body: { error: 'invalid_grant' } }, words: 'Try again' },
+      {
+        fault: { kind: 'response', status: 429, headers: { 'Retry-After': '300' } },
+        status: 503,
+        words: 'provider is busy',
+      },
+      { fault: { kind: 'response', status: 503 }, status: 503, words: 'The sign-in provider does not respond' },
+      {
+        fault: { kind: 'response', status: 400, body: { error: 'invalid_grant' } },
+        status: 502,
+        words: 'The sign-in at the provider failed',
+      },
     ] as const;
-    for (const { fault, words } of refusals) {
+    for (const { fault, status, words } of refusals) {
       // An address may start 60 sign-ins a minute.
       advanceToNextMinute();
       site.sandbox.faults.set({ listener: 'identity-provider', path: '/token', times: 1, ...fault });
       const { agent, page } = await register();
-      expect([page.status >= 400, page.body]).toEqual([true, expect.stringContaining(words)]);
+      expect([page.status, page.body]).toEqual([status, expect.stringContaining(words)]);
       // Later starts do not displace it, and it displaces none.
       for (let n = 0; n < 11; n += 1) await agent.get(`${site.url}/account/sign-in`, { follow: false });
       for (let n = 0; n < 2; n += 1) {
         const again = await agent.get(page.url);
-        expect([again.status, again.body]).toEqual([page.status, expect.stringContaining(words)]);
+        expect([again.status, again.body]).toEqual([status, expect.stringContaining(words)]);
       }
       expect((await createUserAgent().get(page.url)).body).not.toContain('provider is busy');
       const signedIn = await register('user@example.test', agent);

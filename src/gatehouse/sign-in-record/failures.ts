@@ -285,7 +285,7 @@ const FAILURES = {
       'If the user chose so, there is nothing to do. If no user can consent, the provider’s administrator has to allow this app first.',
   },
   provider_refused: {
-    code: 'platform_error',
+    code: 'provider_error',
     helper: 'provider',
     failedAt: 'granted',
     detail: 'The identity provider refused this sign-in.',
@@ -325,7 +325,7 @@ const FAILURES = {
     advice: 'Wait as long as it says. If it happens often, ask the provider for a higher limit for this client.',
   },
   provider_unreadable: {
-    code: 'platform_error',
+    code: 'provider_error',
     helper: 'provider',
     failedAt: 'token_endpoint',
     detail: 'The response of the identity provider could not be read.',
@@ -335,7 +335,7 @@ const FAILURES = {
     field: 'issuer',
   },
   code_refused: {
-    code: 'platform_error',
+    code: 'provider_error',
     helper: 'provider',
     failedAt: 'token_endpoint',
     detail: 'The identity provider did not accept the code that it had just issued.',
@@ -366,7 +366,7 @@ const FAILURES = {
     ],
   },
   misconfigured: {
-    code: 'platform_error',
+    code: 'provider_error',
     helper: 'administrator',
     failedAt: 'token_endpoint',
     detail:
@@ -413,7 +413,7 @@ const FAILURES = {
     ],
   },
   token_response_refused: {
-    code: 'platform_error',
+    code: 'provider_error',
     helper: 'provider',
     failedAt: 'id_token_form',
     detail: 'The tokens of the identity provider could not be verified.',
@@ -522,7 +522,7 @@ const FAILURES = {
     ],
   },
   account_unreadable: {
-    code: 'platform_error',
+    code: 'provider_error',
     helper: 'administrator',
     failedAt: 'claims',
     detail: 'We could not find out which account you chose at the provider, so nothing was connected.',

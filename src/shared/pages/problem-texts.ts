@@ -138,6 +138,13 @@ const PROBLEM_TEXTS: Readonly<Record<ProblemCode, ProblemText>> = {
     advice: 'Give an administrator the reference below. Trying again will not help.',
     action: HOME,
   },
+  provider_error: {
+    title: 'The sign-in at the provider failed',
+    meaning: 'The sign-in provider refused our request, or we could not use its response.',
+    helper: 'provider',
+    advice: 'Try again. If it fails again, give an administrator the reference.',
+    action: RETRY,
+  },
   provider_unavailable: {
     title: 'The sign-in provider does not respond',
     meaning: 'The service that confirms who you are is not available at the moment. Your connection is not lost.',

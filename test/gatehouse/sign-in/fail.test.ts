@@ -103,6 +103,12 @@ test('an error has the code and the words of its failure, and the facts for the 
   expect(fail('state_expired').facts).toEqual({});
 });
 
+test('no failure of a sign-in has a code that blames the platform', () => {
+  const codes = Object.values(SIGN_IN_FAILURES).map(({ code }) => code);
+  expect(codes.filter((code) => code.startsWith('platform_'))).toEqual([]);
+  expect(SIGN_IN_FAILURES.token_response_refused.code).toBe('provider_error');
+});
+
 test('only a page with the sign-out form has a referrer policy, which sends the origin', () => {
   const appId = 'platform';
   expect(fail('other_user', { appId, signOutFirst: true }).headers).toEqual({ 'Referrer-Policy': 'strict-origin' });

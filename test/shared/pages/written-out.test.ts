@@ -297,7 +297,7 @@ describe('texts for codes', () => {
       'overloaded',
       'internal',
     ]);
-    expect(codesOfHelper('provider')).toEqual(['provider_unavailable']);
+    expect(codesOfHelper('provider')).toEqual(['provider_error', 'provider_unavailable']);
     expect(codesOfHelper('platform')).toEqual(['platform_rate_limited', 'platform_error', 'platform_timeout']);
     expect(codesOfHelper('bin_service')).toEqual(['bin_service_unavailable']);
 
