@@ -92,7 +92,7 @@ export async function createGatehouse(parts: GatehouseParts): Promise<Gatehouse>
     createOutbound({
       policy: createAddressPolicy(config.internalHosts),
       proxy: config.proxy,
-      limits: config.upstream,
+      limits: config.outbound,
       onBusy: () => metrics.outboundRefused.inc(),
       onEnded: metrics.outboundEnded,
       beginCall: tracing?.beginCall,

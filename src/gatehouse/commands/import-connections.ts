@@ -51,7 +51,7 @@ export async function importConnections(terminal: Terminal, file: string): Promi
     const { events } = adopt(await createObservability({ ...withoutLogs, clock, monotonicClock }));
     const audit = adopt(await createAudit({ storage, events, days: config.auditDays, clock }));
     const policy = createAddressPolicy(config.internalHosts);
-    const outbound = adopt(createOutbound({ policy, proxy: config.proxy, limits: config.upstream }));
+    const outbound = adopt(createOutbound({ policy, proxy: config.proxy, limits: config.outbound }));
     adopt(createWebhooks({ storage, outbound, audit, events, clock, random }));
     const times = { clock, monotonicClock, random };
     const connectedApps = adopt(await createConnectedApps({ storage, outbound, fromFile, publicHref, ...times }));

@@ -105,7 +105,7 @@ function toConfig(values: SettingValues) {
       acr: values.ADMIN_ACR,
     },
     /** Calls to one host: how many may run at a time, and how many more may wait. */
-    upstream: { concurrency: values.UPSTREAM_CONCURRENCY, waiting: values.UPSTREAM_WAITING },
+    outbound: { concurrency: values.OUTBOUND_CONCURRENT_CALLS, waiting: values.OUTBOUND_WAITING_CALLS },
     connectionCheckSeconds: values.CONNECTION_CHECK_SECONDS,
     /** The audit trail keeps entries for this many days. */
     auditDays: values.AUDIT_DAYS,

@@ -210,15 +210,15 @@ https_proxy and no_proxy, which count if both spellings are set.`,
     lowerCase: true,
     example: 'internal.example,10.1.2.3',
   },
-  UPSTREAM_CONCURRENCY: {
+  OUTBOUND_CONCURRENT_CALLS: {
     schema: integer(1, 10_000).default(64),
-    about: `Calls to one host (platform, provider, BIN lookup service): how many may run at a time, and how many may wait. A request
-beyond that gets a 503 immediately. Each process counts separately. Discovery and pushed authorization requests, which anonymous
-callers cause by starting a sign-in, use at most an eighth of both each. Services use at most five eighths, and one relay token
-half of those. So users always have slots, if there are at least four; with fewer than five, services have one slot, which one relay
-token may hold.`,
+    about: `Calls to one host (platform, provider, webhook receiver, BIN lookup service): how many may run at a time, and how many may
+wait. A request beyond that gets a 503 immediately. Each process counts separately. Discovery and pushed authorization
+requests, which anonymous callers cause by starting a sign-in, use at most an eighth of both each. Services use at most five
+eighths, and one relay token half of those. So users always have slots, if there are at least four; with fewer than five,
+services have one slot, which one relay token may hold.`,
   },
-  UPSTREAM_WAITING: {
+  OUTBOUND_WAITING_CALLS: {
     schema: integer(0, 1_000_000).default(1_000),
   },
   OPERATOR_NAME: {

@@ -9,15 +9,15 @@ import { checkHostname, createCheckedLookup, createUncheckedLookup, RefusedAddre
 import { createPools, type OutboundProxy } from './dispatcher.ts';
 import { createHostNames, type OnSlowName, UnresolvedName } from './host-names.ts';
 import { addressError, asOutboundError, type CallFailure, callFailure, OutboundError } from './outbound-error.ts';
-import { openStream, type StreamedCall } from './streamed-response.ts';
 import {
   type AnonymousCall,
-  createUpstreamGate,
+  createOutboundGate,
+  type OutboundLimits,
+  type OutboundLoad,
   type Reservation,
   type Share,
-  type UpstreamLimits,
-  type UpstreamLoad,
-} from './upstream-gate.ts';
+} from './outbound-gate.ts';
+import { openStream, type StreamedCall } from './streamed-response.ts';
 import { wholeResponse } from './whole-response.ts';
 
 export { asOutboundError, BUSY_RETRY_SECONDS, OutboundError } from './outbound-error.ts';
@@ -58,7 +58,7 @@ export interface Outbound {
    * @throws OutboundError `busy` if too much work waits, or if the turn does not come within 15 s
    */
   runInServiceShare<T>(host: string, service: string, work: () => Promise<T>): Promise<T>;
-  load(): UpstreamLoad;
+  load(): OutboundLoad;
   close(): Promise<void>;
 }
 
@@ -124,7 +124,7 @@ const MAX_TARGETS = 1_000;
 /** A turn must come within the time that a call to a provider may take. */
 const MAX_TURN_MS = 15_000;
 
-const DEFAULT_LIMITS: UpstreamLimits = { concurrency: 64, waiting: 1_000 };
+const DEFAULT_LIMITS: OutboundLimits = { concurrency: 64, waiting: 1_000 };
 
 /**
  * @param parts `lookup`: resolves host names; by default that of the system. `onBusy`: called for each call that is
@@ -134,7 +134,7 @@ const DEFAULT_LIMITS: UpstreamLimits = { concurrency: 64, waiting: 1_000 };
 export function createOutbound(parts: {
   policy: AddressPolicy;
   proxy?: OutboundProxy | undefined;
-  limits?: UpstreamLimits;
+  limits?: OutboundLimits;
   onBusy?: () => void;
   onEnded?: (call: EndedCall) => void;
   beginCall?: BeginCall | undefined;
@@ -148,7 +148,7 @@ export function createOutbound(parts: {
     parts.onBusy?.();
     return new OutboundError('busy', 'too many calls to this host are running and waiting');
   };
-  const gate = createUpstreamGate(limits, refuseBusy);
+  const gate = createOutboundGate(limits, refuseBusy);
   const names = createHostNames({ lookup, onSlow: parts.onSlowName, threadPoolSize: parts.threadPoolSize });
   const pools = createPools({
     connections: limits.concurrency,

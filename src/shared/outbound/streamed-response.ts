@@ -6,8 +6,8 @@
 import type { Dispatcher } from 'undici';
 import { decodedResponse } from './decoded-response.ts';
 import { isClosed, type Pools, wasUsed } from './dispatcher.ts';
+import type { Reservation } from './outbound-gate.ts';
 import type { BodySink, StreamedBody, StreamedResponse } from './streamed-body.ts';
-import type { Reservation } from './upstream-gate.ts';
 
 export interface StreamedCall {
   /** Rejects with an error of undici, or with the one passed to `destroy`. */

@@ -1,6 +1,6 @@
 /** Reads a provider's documents, with a cache that serves the last value while the provider is down. */
 import type { Outbound, Peer } from '../outbound/outbound.ts';
-import type { AnonymousCall } from '../outbound/upstream-gate.ts';
+import type { AnonymousCall } from '../outbound/outbound-gate.ts';
 import { ProviderError } from './provider-error.ts';
 
 const LIMITS = { deadlineMilliseconds: 5_000, maxBytes: 512 * 1024 };

@@ -38,7 +38,7 @@ const headOf = (requestLine: string, ...headers: string[]) => [
   ...headers,
 ];
 
-describe('R74: the upstream URL is fixed', () => {
+describe('R74: the URL of the platform is fixed', () => {
   const TARGETS = [
     '/threads/current?url=http://evil.example/',
     '/threads/current?path=/1/users/current&host=evil.example',
@@ -203,7 +203,7 @@ describe('R76: response headers', () => {
         'X-Frame-Options': 'ALLOWALL',
         'Proxy-Status': 'evil',
         'WWW-Authenticate': 'Basic realm=evil',
-        'X-Request-Id': 'upstream-request-id',
+        'X-Request-Id': 'platform-request-id',
         ETag: '"v1"',
         'Last-Modified': 'Wed, 01 Jan 2025 00:00:00 GMT',
         'Content-Language': 'da',
@@ -234,7 +234,7 @@ describe('R76: response headers', () => {
     expect(headers.get('cache-control')).toBe('no-store');
     expect(headers.get('content-security-policy')).toBe("default-src 'none'; frame-ancestors 'none'; sandbox");
     expect(headers.get('x-content-type-options')).toBe('nosniff');
-    expect(headers.get('x-request-id')).not.toBe('upstream-request-id');
+    expect(headers.get('x-request-id')).not.toBe('platform-request-id');
   });
 
   test.each(['gzip', 'br', 'x-unknown'])(

@@ -464,11 +464,11 @@ const FIRING_SCENARIOS: Record<string, Scenario> = {
         course: dips(0, 200, HOUR / 2),
       },
     ],
-    fires: ['GatehouseUpstreamFull'],
+    fires: ['GatehouseOutboundFull'],
   },
   'refused calls to one host': {
     changes: [counter('outbound_refused', {}, rises(10, HOUR / 2))],
-    fires: ['GatehouseUpstreamFull'],
+    fires: ['GatehouseOutboundFull'],
   },
   'names that do not resolve': {
     changes: [counter('slow_name_lookups', {}, rises(30, HOUR / 2))],

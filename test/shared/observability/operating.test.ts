@@ -15,7 +15,7 @@ import { LABEL_VALUES } from '../../../src/shared/observability/metrics.ts';
 import { STORAGE_REFUSALS } from '../../../src/shared/observability/storage-watch.ts';
 import type { createTracing } from '../../../src/shared/observability/tracing.ts';
 import type { CallOutcome, Peer } from '../../../src/shared/outbound/outbound.ts';
-import type { UpstreamLoad } from '../../../src/shared/outbound/upstream-gate.ts';
+import type { OutboundLoad } from '../../../src/shared/outbound/outbound-gate.ts';
 import type { ConnectedApp } from '../../../src/shared/provider/connected-app.ts';
 import type { RefreshOutcome } from '../../../src/shared/provider/token-refresh.ts';
 import type { TokenResponse } from '../../../src/shared/provider/token-response.ts';
@@ -92,7 +92,7 @@ const VALUES_OF = {
   gatehouse_bin_lookups_total: LABEL_VALUES.binLookups,
   gatehouse_bin_service_failures_total: LABEL_VALUES.binServiceFailures,
   gatehouse_storage_refused: [...STORAGE_REFUSALS],
-  gatehouse_outbound_calls: allValuesOf<keyof UpstreamLoad>({ running: true, waiting: true }),
+  gatehouse_outbound_calls: allValuesOf<keyof OutboundLoad>({ running: true, waiting: true }),
   gatehouse_spans_total: LABEL_VALUES.spans,
   gatehouse_connections: allValuesOf<Health>({
     active: true,

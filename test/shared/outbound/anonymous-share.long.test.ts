@@ -8,7 +8,7 @@ import { until } from '../../support/until.ts';
 
 const STARTS = 1_100;
 /** Few enough to be all in use before the first call times out, even on a slow machine. */
-const SLOTS = { UPSTREAM_CONCURRENCY: '8', UPSTREAM_WAITING: '40' };
+const SLOTS = { OUTBOUND_CONCURRENT_CALLS: '8', OUTBOUND_WAITING_CALLS: '40' };
 
 let site: TestSite;
 let storage: StorageAccess;

@@ -5,7 +5,7 @@ import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { createAddressPolicy } from '../../../src/shared/outbound/address-policy.ts';
 import { createOutbound, type Outbound, OutboundError } from '../../../src/shared/outbound/outbound.ts';
-import { createUpstreamGate, type Share, type UpstreamGate } from '../../../src/shared/outbound/upstream-gate.ts';
+import { createOutboundGate, type OutboundGate, type Share } from '../../../src/shared/outbound/outbound-gate.ts';
 import type { ProviderError } from '../../../src/shared/provider/provider-error.ts';
 import { createProviderMetadata } from '../../../src/shared/provider/provider-metadata.ts';
 import { signIn, startSite } from '../../support/gatehouse.ts';
@@ -142,7 +142,7 @@ test('R28 a waiting call times out at its deadline', async () => {
 
 test('R89 while a platform hangs, calls beyond the limits get 503 at once, and other routes work', async () => {
   const site = await startSite({
-    env: { UPSTREAM_CONCURRENCY: '2', UPSTREAM_WAITING: '1' },
+    env: { OUTBOUND_CONCURRENT_CALLS: '2', OUTBOUND_WAITING_CALLS: '1' },
     app: { apiBaseUrl: host.url },
   });
   // The home page would add a call to the platform.
@@ -301,7 +301,7 @@ describe('R134 calls that services cause', () => {
 });
 
 test('R92 R134 services, discovery and pushed requests together leave users slots of their own, whatever the limits are', () => {
-  const countRunning = (gate: UpstreamGate, share: Share | undefined, attempts: number): number => {
+  const countRunning = (gate: OutboundGate, share: Share | undefined, attempts: number): number => {
     let running = 0;
     for (let attempt = 0; attempt < attempts; attempt += 1) {
       try {
@@ -316,7 +316,7 @@ test('R92 R134 services, discovery and pushed requests together leave users slot
   };
   fc.assert(
     fc.property(fc.integer({ min: 4, max: 100 }), fc.integer({ min: 0, max: 100 }), (concurrency, waiting) => {
-      const gate = createUpstreamGate({ concurrency, waiting }, () => new Error('busy'));
+      const gate = createOutboundGate({ concurrency, waiting }, () => new Error('busy'));
       const attempts = concurrency + waiting + 1;
       const ofOneToken = countRunning(gate, { service: 'flood' }, attempts);
       const services = Array.from({ length: 8 }, (_, n) => countRunning(gate, { service: `service ${n}` }, attempts));

@@ -1,6 +1,6 @@
 /** Limits how many calls to each host run and wait; further calls are refused at once (R89). */
 
-export interface UpstreamLimits {
+export interface OutboundLimits {
   /** Maximum number of concurrent calls to one host. */
   concurrency: number;
   /** Maximum number of calls to one host that wait for a slot. */
@@ -11,7 +11,7 @@ export interface UpstreamLimits {
 export type AnonymousCall = 'discovery' | 'pushed request';
 
 /** How many calls to all hosts run and wait. */
-export interface UpstreamLoad {
+export interface OutboundLoad {
   running: number;
   waiting: number;
 }
@@ -30,7 +30,7 @@ export interface Reservation {
  */
 export type Share = { anonymous: AnonymousCall } | { service: string };
 
-export interface UpstreamGate {
+export interface OutboundGate {
   /**
    * Reserves a slot. Calls for users may use every slot of the host. Services may use five eighths together, and one
    * relay token half of those. Discovery and pushed requests may use an eighth each. So an eighth is left to users, and
@@ -40,7 +40,7 @@ export interface UpstreamGate {
   reserve(origin: string, share?: Share): Reservation;
   /** Reserves within the share of services only, for work that makes its own calls to the host. @throws as `reserve` */
   reserveShare(origin: string, service: string): Reservation;
-  load(): UpstreamLoad;
+  load(): OutboundLoad;
 }
 
 /** The calls to a host, or the calls of one share of it. */
@@ -59,12 +59,12 @@ const EIGHTHS = { services: 5, discovery: 1, 'pushed request': 1 } as const;
 
 interface Part {
   name: string;
-  limits: UpstreamLimits;
+  limits: OutboundLimits;
   isCounted: boolean;
 }
 
 /** @param createRefusal returns the error of a call beyond the limits */
-export function createUpstreamGate(limits: UpstreamLimits, createRefusal: () => Error): UpstreamGate {
+export function createOutboundGate(limits: OutboundLimits, createRefusal: () => Error): OutboundGate {
   const slotsByName = new Map<string, Slots>();
 
   const reservePart = ({ name, limits: { concurrency, waiting }, isCounted }: Part): Reservation => {
@@ -115,12 +115,12 @@ export function createUpstreamGate(limits: UpstreamLimits, createRefusal: () => 
     return { begin, release };
   };
 
-  const limitsOf = (eighths: number): UpstreamLimits => ({
+  const limitsOf = (eighths: number): OutboundLimits => ({
     // With four to seven slots, discovery, pushed requests and users have one each.
     concurrency: Math.max(1, Math.min(Math.floor((limits.concurrency * eighths) / 8), limits.concurrency - 3)),
     waiting: Math.floor((limits.waiting * eighths) / 8),
   });
-  const halfOf = ({ concurrency, waiting }: UpstreamLimits): UpstreamLimits => ({
+  const halfOf = ({ concurrency, waiting }: OutboundLimits): OutboundLimits => ({
     concurrency: Math.max(1, Math.floor(concurrency / 2)),
     waiting: Math.floor(waiting / 2),
   });
