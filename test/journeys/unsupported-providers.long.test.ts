@@ -45,8 +45,8 @@ async function signInWith(agent: UserAgent, app: string): Promise<void> {
 async function causeOf(app: string): Promise<string | undefined> {
   const { agent } = await signIn(site, 'admin@example.test', { path: '/sign-in?app=platform' });
   const { json } = await getJson(agent, `${site.url}/admin/api/sign-ins`);
-  const items = json.items as { app: string; cause: { name: string } | null }[];
-  return items.find((item) => item.app === app)?.cause?.name;
+  const items = json.items as { app: string; cause: { code: string } | null }[];
+  return items.find((item) => item.app === app)?.cause?.code;
 }
 
 test('docs/providers.md lists these kinds, with their causes', () => {

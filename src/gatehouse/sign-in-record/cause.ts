@@ -2,8 +2,8 @@
 import type { SignInRecord } from './attempt.ts';
 import { type AppField, failureOf, type Text } from './failures.ts';
 
-export interface NamedCause {
-  name: string;
+export interface SignInCause {
+  code: string;
   /** One sentence. */
   text: string;
   advice: string;
@@ -13,28 +13,28 @@ export interface NamedCause {
 /** The time that users need at the provider: later, the browser is unlikely to come back. */
 const MAX_AT_PROVIDER_MS = 120_000;
 
-const NOTHING_CAME_BACK: NamedCause = {
-  name: 'nothing_came_back',
+const NOTHING_CAME_BACK: SignInCause = {
+  code: 'nothing_came_back',
   text: 'Started, but the browser did not come back: the provider probably shows an error page of its own.',
   advice:
     'Most likely the callback URL is not registered at the provider, or differs by one character. Compare it with the one below. The client ID may also be wrong, or the user closed the page.',
   field: 'callbackUrls',
 };
 
-const INTERNAL: NamedCause = {
-  name: 'internal',
+const INTERNAL: SignInCause = {
+  code: 'internal',
   text: 'Something went wrong here, such as a storage that did not respond.',
   advice: 'Look for the request in the log.',
 };
 
 /** @returns undefined for an attempt that succeeded, or that may still be under way */
-export function causeOf(record: SignInRecord, now: number): NamedCause | undefined {
+export function causeOf(record: SignInRecord, now: number): SignInCause | undefined {
   const { failure, outcome, startedAt, facts } = record;
   if (failure === 'internal') return INTERNAL;
   if (failure !== undefined) {
-    const { name = failure, words, advice, field } = failureOf(failure, facts);
+    const { causeCode = failure, words, advice, field } = failureOf(failure, facts);
     const inWords = (text: Text) => (typeof text === 'string' ? text : text(facts, minutesText(record)));
-    return { name, text: inWords(words), advice: inWords(advice), field };
+    return { code: causeCode, text: inWords(words), advice: inWords(advice), field };
   }
   return outcome === undefined && now - startedAt >= MAX_AT_PROVIDER_MS ? NOTHING_CAME_BACK : undefined;
 }

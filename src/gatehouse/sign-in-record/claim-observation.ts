@@ -1,6 +1,6 @@
 /** What a sign-in saw of the claim of a rule, in words for an administrator: names of claims, and never their values. */
 
-/** `seen` is part of the name of the cause. */
+/** `seen` is part of the code of the cause. */
 export interface ClaimObservation {
   /** The claim as the rule names it. */
   claim: string;

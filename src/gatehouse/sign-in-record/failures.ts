@@ -59,8 +59,8 @@ export type AppField =
   | 'apiBaseUrlFrom';
 
 interface Cause {
-  /** Name of the cause, in place of the failure's name. */
-  name?: string;
+  /** Code of the cause, in place of the failure's name. */
+  causeCode?: string;
   /** One sentence. */
   words: Text;
   advice: Text;
@@ -94,7 +94,7 @@ const CALL_WORDS: Text = ({ call }) => `The call to the provider failed: ${call?
 const FAULTY_CLAIMS = (['form', 'times', 'issuer', 'audience', 'nonce'] as const).map((faultyCheck) => ({
   when: ({ check, missing, malformed }: SignInFacts) =>
     check === faultyCheck && (missing !== undefined || malformed !== undefined),
-  name: 'claim_faulty',
+  causeCode: 'claim_faulty',
   failedAt: `id_token_${faultyCheck}` as const,
   words: ({ missing, malformed }: SignInFacts) =>
     missing === undefined
@@ -193,7 +193,7 @@ const FAILURES = {
     variants: [
       {
         when: ({ otherBrowser }) => otherBrowser === true,
-        name: 'other_browser',
+        causeCode: 'other_browser',
         words: 'Cookie missing: started in one browser and opened in another.',
       },
     ],
@@ -267,7 +267,7 @@ const FAILURES = {
     failedAt: 'authorization_response',
     detail: 'The identity provider sent you back with a response that could not be trusted, so it was not used.',
     page: { title: NOT_SIGNED_IN, advice: TRY_AGAIN },
-    name: 'wrong_issuer',
+    causeCode: 'wrong_issuer',
     words:
       'The response names a different issuer than the registered one, or omits it although the provider says it sends it.',
     advice: COMPARE_ISSUER,
@@ -296,7 +296,7 @@ const FAILURES = {
     variants: [
       {
         when: ({ oauthError }) => oauthError === 'invalid_scope',
-        name: 'scope_refused',
+        causeCode: 'scope_refused',
         words: 'The provider does not know one of the scopes, or does not allow it to this client.',
         advice: 'Remove the scope that the provider does not offer.',
         field: 'scopes',
@@ -340,7 +340,7 @@ const FAILURES = {
     failedAt: 'token_endpoint',
     detail: 'The identity provider did not accept the code that it had just issued.',
     page: { title: NOT_SIGNED_IN, advice: TRY_AGAIN },
-    name: 'code_not_accepted',
+    causeCode: 'code_not_accepted',
     words: ({ status, oauthError }) =>
       `The provider did not accept the code that it had issued${inBrackets(status, oauthError)}.`,
     advice:
@@ -349,7 +349,7 @@ const FAILURES = {
     variants: [
       {
         when: ({ status }) => status === 404 || status === 405,
-        name: 'wrong_token_endpoint',
+        causeCode: 'wrong_token_endpoint',
         words: ({ status }) => `The token endpoint does not accept our request${inBrackets(status)}.`,
         advice:
           'Compare its address with the provider’s documentation. Token requests are sent by POST (RFC 6749 section 3.2): a provider that accepts them only by GET cannot be used.',
@@ -357,7 +357,7 @@ const FAILURES = {
       },
       {
         when: ({ oauthError }) => oauthError !== undefined && !isCodeRefusal(oauthError),
-        name: 'token_request_refused',
+        causeCode: 'token_request_refused',
         words: ({ status, oauthError }) => `The provider refused the token request${inBrackets(status, oauthError)}.`,
         advice:
           'The code itself may be valid. Compare the request with the provider’s documentation: it may need further token parameters, or refuse PKCE (code_verifier), which is always sent.',
@@ -380,7 +380,7 @@ const FAILURES = {
     variants: [
       {
         when: ({ reason }) => reason === 'client_refused',
-        name: 'wrong_client_secret',
+        causeCode: 'wrong_client_secret',
         words: ({ status, oauthError }) =>
           `The provider did not accept our client authentication${inBrackets(status, oauthError)}.`,
         advice:
@@ -424,7 +424,7 @@ const FAILURES = {
     variants: [
       {
         when: ({ reason }) => reason === 'api_base_url_refused',
-        name: 'api_host_refused',
+        causeCode: 'api_host_refused',
         failedAt: 'token_endpoint',
         words: ({ member, host = 'no usable URL' }) =>
           `The token response names ${host} for the API in “${member}”, but the app allows no calls there.`,
@@ -433,7 +433,7 @@ const FAILURES = {
       },
       {
         when: ({ value }) => value === UNREQUESTED_DPOP,
-        name: 'token_bound_unasked',
+        causeCode: 'token_bound_unasked',
         failedAt: 'token_endpoint',
         words: 'The provider binds the tokens to a key (DPoP), but no key was sent.',
         advice: 'Set DPoP to “always”.',
@@ -441,7 +441,7 @@ const FAILURES = {
       },
       {
         when: ({ member, value }) => member === 'token_type' && value !== undefined,
-        name: 'token_type_unknown',
+        causeCode: 'token_type_unknown',
         failedAt: 'token_endpoint',
         words: ({ value }) => `The token_type of the provider’s token response is ${value}, and not “Bearer”.`,
         advice:
@@ -450,7 +450,7 @@ const FAILURES = {
       },
       {
         when: ({ member }) => member !== undefined,
-        name: 'token_response_malformed',
+        causeCode: 'token_response_malformed',
         failedAt: 'token_endpoint',
         words: ({ member }) =>
           `The provider’s token response lacks ${member}, or has it in a form that cannot be used.`,
@@ -460,7 +460,7 @@ const FAILURES = {
       },
       {
         when: ({ reason, status = 0 }) => reason === 'token_response_invalid' && status >= 300,
-        name: 'wrong_token_endpoint',
+        causeCode: 'wrong_token_endpoint',
         failedAt: 'token_endpoint',
         words: ({ status }) => `The token endpoint sent no token response${inBrackets(status)}.`,
         advice: 'Compare its address with the provider’s documentation. Redirects are not followed.',
@@ -475,7 +475,7 @@ const FAILURES = {
       },
       {
         when: ({ missing }) => missing === 'id_token',
-        name: 'id_token_missing',
+        causeCode: 'id_token_missing',
         words: 'The provider’s token response has no ID token.',
         advice: 'Allow OpenID Connect (the scope “openid”) for this client at the provider.',
         field: 'scopes',
@@ -483,7 +483,7 @@ const FAILURES = {
       ...FAULTY_CLAIMS,
       {
         when: ({ check }) => check === 'times',
-        name: 'clock_skew',
+        causeCode: 'clock_skew',
         failedAt: 'id_token_times',
         words: ({ secondsAhead }) => `This server’s clock is ${skewOf(secondsAhead)} the provider’s.`,
         advice: 'Set the clocks by NTP. A difference of up to 30 seconds is accepted.',
@@ -491,14 +491,14 @@ const FAILURES = {
       },
       {
         when: ({ check }) => check === 'issuer',
-        name: 'wrong_issuer',
+        causeCode: 'wrong_issuer',
         failedAt: 'id_token_issuer',
         words: 'The ID token was issued by a different issuer than the registered one.',
         advice: COMPARE_ISSUER,
       },
       {
         when: ({ check }) => check === 'audience',
-        name: 'wrong_client_id',
+        causeCode: 'wrong_client_id',
         failedAt: 'id_token_audience',
         words: 'The ID token is for another client.',
         advice: 'Compare the client ID with the one at the provider.',
@@ -513,7 +513,7 @@ const FAILURES = {
       },
       {
         when: ({ check }) => check === 'signature',
-        name: 'bad_signature',
+        causeCode: 'bad_signature',
         failedAt: 'id_token_signature',
         words: 'The signature of the ID token does not match the provider’s keys.',
         advice:
@@ -595,13 +595,13 @@ const FAILURES = {
       },
       {
         when: ({ check }) => check === 'tenant',
-        name: 'other_tenant',
+        causeCode: 'other_tenant',
         failedAt: 'id_token_issuer',
         words: 'The ID token was issued for a tenant that the app does not name.',
         advice: 'If users of this tenant should sign in, add its id to the values of the app’s rule.',
       },
       ...OBSERVATIONS.map((seen) => ({
-        name: `claim_${seen}`,
+        causeCode: `claim_${seen}`,
         when: ({ observation }: SignInFacts) => observation?.seen === seen,
       })),
     ],

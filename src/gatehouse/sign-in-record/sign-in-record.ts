@@ -4,7 +4,7 @@ import type { ScheduledTask } from '../../shared/storage/scheduled-task.ts';
 import type { Store } from '../../shared/storage/store.ts';
 import type { SignInRecord } from './attempt.ts';
 import { type AttemptRecorder, createAttemptRecorder } from './attempt-log.ts';
-import { causeOf, type NamedCause } from './cause.ts';
+import { causeOf, type SignInCause } from './cause.ts';
 import { createRecordStore, type RecordStore } from './record-store.ts';
 
 export interface SignInRecords {
@@ -13,7 +13,7 @@ export interface SignInRecords {
   scheduledTasks: readonly ScheduledTask[];
 
   /** Undefined for an attempt that succeeded, or that may still be under way. */
-  causeOf(attempt: SignInRecord): NamedCause | undefined;
+  causeOf(attempt: SignInRecord): SignInCause | undefined;
 }
 
 export function createSignInRecords(parts: {

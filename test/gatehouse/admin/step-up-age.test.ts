@@ -76,6 +76,6 @@ test.each([
   expect(page.body).toContain('/sign-in?app=elsewhere&amp;step_up=1');
   const reference = /data-copy-source>([^<]+)</.exec(page.body)?.[1];
   const { json } = await getJson(admin, `${site.url}/admin/api/sign-ins/${reference}`);
-  expect(json.cause).toMatchObject({ name: 'auth_time_missing' });
+  expect(json.cause).toMatchObject({ code: 'auth_time_missing' });
   expect((await getJson(agent, `${site.url}/session`)).json.signedIn).toBe(true);
 });

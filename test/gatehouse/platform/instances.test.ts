@@ -140,8 +140,8 @@ test('R79 a host that the app does not allow refuses the sign-in; the cause name
   const { page } = await signInAs();
   expect([page.status, page.body]).toEqual([502, expect.stringContaining('could not be verified')]);
   const { json } = await admin.call('GET', '/sign-ins');
-  const [latest] = json.items as { cause: { name: string; text: string; field: string } }[];
-  expect(latest?.cause).toMatchObject({ name: 'api_host_refused', field: 'apiBaseUrlFrom' });
+  const [latest] = json.items as { cause: { code: string; text: string; field: string } }[];
+  expect(latest?.cause).toMatchObject({ code: 'api_host_refused', field: 'apiBaseUrlFrom' });
   expect(latest?.cause.text).toContain('acme.evil.example for the API in “instance_url”');
   const lines = site.logs().filter((line) => line.includes('acme.evil.example'));
   expect(lines.length).toBeGreaterThan(0);

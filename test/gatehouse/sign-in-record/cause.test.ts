@@ -1,7 +1,7 @@
 /** The cause of a failed sign-in, in words for administrators: by failure, and by facts for a more specific one. */
 import { describe, expect, test } from 'vitest';
 import type { SignInRecord } from '../../../src/gatehouse/sign-in-record/attempt.ts';
-import { causeOf, type NamedCause } from '../../../src/gatehouse/sign-in-record/cause.ts';
+import { causeOf, type SignInCause } from '../../../src/gatehouse/sign-in-record/cause.ts';
 import {
   SIGN_IN_FAILURES,
   type SignInFacts,
@@ -24,9 +24,9 @@ const recordWith = (changes: Partial<SignInRecord>): SignInRecord => ({
 
 /** The cause of an attempt with this failure and these facts. */
 const causeWith = (failure: SignInRecord['failure'], facts: SignInFacts = {}, changes: Partial<SignInRecord> = {}) =>
-  causeOf(recordWith({ failure, facts, ...changes }), NOW) as NamedCause;
+  causeOf(recordWith({ failure, facts, ...changes }), NOW) as SignInCause;
 
-const FACTS: [SignInFailure | 'internal', SignInFacts, NamedCause['name'], NamedCause['field']][] = [
+const FACTS: [SignInFailure | 'internal', SignInFacts, SignInCause['code'], SignInCause['field']][] = [
   ['cookie_missing', {}, 'cookie_missing', undefined],
   ['cookie_missing', { otherBrowser: true }, 'other_browser', undefined],
   ['misconfigured', { reason: 'client_refused' }, 'wrong_client_secret', 'clientSecret'],
@@ -85,16 +85,16 @@ const FACTS: [SignInFailure | 'internal', SignInFacts, NamedCause['name'], Named
 ];
 
 describe('a cause', () => {
-  test.each(FACTS)('of %s with %j is %s, with the field %s', (failure, facts, name, field) => {
+  test.each(FACTS)('of %s with %j is %s, with the field %s', (failure, facts, code, field) => {
     const cause = causeWith(failure, facts);
-    expect([cause.name, cause.field]).toEqual([name, field]);
+    expect([cause.code, cause.field]).toEqual([code, field]);
   });
 
   test('of every failure has a sentence and advice, and no two have the same sentence', () => {
     const causes = [
       ...Object.keys(SIGN_IN_FAILURES).map((failure) => causeWith(failure as SignInFailure)),
       ...FACTS.map(([failure, facts]) => causeWith(failure, facts)),
-      causeOf(recordWith({ startedAt: NOW - 10 * MINUTE }), NOW) as NamedCause,
+      causeOf(recordWith({ startedAt: NOW - 10 * MINUTE }), NOW) as SignInCause,
     ];
     for (const { text, advice } of causes) {
       expect(text).toMatch(/^\p{Lu}.{15,}[^.]\.$/u);
@@ -112,7 +112,7 @@ describe('a cause', () => {
       'registration_changed',
     ] as const;
     for (const failure of [...plain, 'disabled_app', 'other_user', 'step_up_refused', 'state_expired'] as const) {
-      expect(causeWith(failure).name).toBe(failure);
+      expect(causeWith(failure).code).toBe(failure);
       expect(causeWith(failure).field).toBeUndefined();
     }
   });
@@ -197,8 +197,8 @@ describe('a token response', () => {
     [{ reason: 'token_response_invalid', status: 299 }, 'token_response_refused'],
     [{ reason: 'token_response_invalid' }, 'token_response_refused'],
     [{ reason: 'userinfo_invalid', status: 302 }, 'token_response_refused'],
-  ])('with %j is %s', (facts, name) => {
-    expect(causeWith('token_response_refused', facts).name).toBe(name);
+  ])('with %j is %s', (facts, code) => {
+    expect(causeWith('token_response_refused', facts).code).toBe(code);
   });
 
   test('that names a refused API host is described with that host, or as without a usable URL', () => {
@@ -221,8 +221,8 @@ test.each([
   [{ status: 400, oauthError: 'invalid_request' }, 'token_request_refused', '(status 400, invalid_request)'],
   [{ status: 400, oauthError: 'invalid_grant' }, 'code_not_accepted', '(status 400, invalid_grant)'],
   [{ status: 400 }, 'code_not_accepted', 'The provider did not accept the code that it had issued (status 400).'],
-])('a refused code with %j is %s', (facts, name, words) => {
-  expect(causeWith('code_refused', facts)).toMatchObject({ name, text: expect.stringContaining(words) });
+])('a refused code with %j is %s', (facts, code, words) => {
+  expect(causeWith('code_refused', facts)).toMatchObject({ code, text: expect.stringContaining(words) });
 });
 
 test('an account whose id cannot be read is described with the status of the response', () => {
@@ -231,11 +231,11 @@ test('an account whose id cannot be read is described with the status of the res
 
 describe('without a failure', () => {
   test('there is a cause only if the browser has not come back for two minutes', () => {
-    const nameAfter = (milliseconds: number, changes: Partial<SignInRecord> = {}) =>
-      causeOf(recordWith({ startedAt: NOW - milliseconds, ...changes }), NOW)?.name;
-    expect(nameAfter(2 * MINUTE - 1)).toBeUndefined();
-    expect(nameAfter(2 * MINUTE)).toBe('nothing_came_back');
-    expect(nameAfter(60 * MINUTE, { outcome: 'signed_in' })).toBeUndefined();
+    const codeAfter = (milliseconds: number, changes: Partial<SignInRecord> = {}) =>
+      causeOf(recordWith({ startedAt: NOW - milliseconds, ...changes }), NOW)?.code;
+    expect(codeAfter(2 * MINUTE - 1)).toBeUndefined();
+    expect(codeAfter(2 * MINUTE)).toBe('nothing_came_back');
+    expect(codeAfter(60 * MINUTE, { outcome: 'signed_in' })).toBeUndefined();
     expect(causeOf(recordWith({ startedAt: NOW - 2 * MINUTE }), NOW)?.field).toBe('callbackUrls');
   });
 });

@@ -10,7 +10,7 @@ import { attempt, begin, callbackFor, csrfTokenOf, type HostileSite, startHostil
 interface RecordAsJson {
   id: string;
   outcome: string | null;
-  cause: { name: string; text: string; advice: string; field: string | null } | null;
+  cause: { code: string; text: string; advice: string; field: string | null } | null;
   steps: { name: string; result: string; at: string | null; detail: string | null }[];
   references: string[];
   user: { id: string | null; email: string; presumed: boolean } | null;
@@ -79,7 +79,7 @@ describe('the cause of a failure', () => {
     const callback = await callbackFor(location);
     const withoutCookie = await createUserAgent().get(callback.href);
     const record = await readRecord(referenceOn(withoutCookie));
-    expect(record.cause).toMatchObject({ name: 'cookie_missing' });
+    expect(record.cause).toMatchObject({ code: 'cookie_missing' });
     expect(record.cause?.text).toContain('opened in another browser, or blocked as third-party');
     expect([resultOf(record, 'started'), resultOf(record, 'came_back')]).toEqual(['passed', 'passed']);
     expectStoppedAt(record, 'cookie');
@@ -89,7 +89,7 @@ describe('the cause of a failure', () => {
     const secondCallback = await callbackFor(secondLocation);
     const page = await otherBrowser.get(secondCallback.href);
     const secondRecord = await readRecord(referenceOn(page));
-    expect(secondRecord.cause).toMatchObject({ name: 'other_browser' });
+    expect(secondRecord.cause).toMatchObject({ code: 'other_browser' });
     // Opened again, the page refers to the same record.
     const reopenedPage = await otherBrowser.get(secondCallback.href);
     expect(await readRecord(referenceOn(reopenedPage))).toEqual(secondRecord);
@@ -103,14 +103,14 @@ describe('the cause of a failure', () => {
     advanceClock(-elevenMinutes);
 
     const [record] = await readNewestRecords();
-    expect(record?.cause).toMatchObject({ name: 'state_expired' });
+    expect(record?.cause).toMatchObject({ code: 'state_expired' });
     expect(record?.cause?.text).toContain('after 11 minutes');
   });
 
   test('of a wrong client secret names the error code and the field to check, and its step the status', async () => {
     site.provider.setModes('token-invalid-client');
     const record = await readRecordOfAttempt();
-    expect(record.cause).toMatchObject({ name: 'wrong_client_secret', field: 'clientSecret' });
+    expect(record.cause).toMatchObject({ code: 'wrong_client_secret', field: 'clientSecret' });
     expect(record.cause?.text).toContain('invalid_client');
     expectStoppedAt(record, 'token_endpoint');
     expect(record.steps.find(({ name }) => name === 'token_endpoint')?.detail).toContain('status 4');
@@ -120,7 +120,7 @@ describe('the cause of a failure', () => {
   test('of a clock behind the provider’s says by how many seconds', async () => {
     issueTokensNotYetValid();
     const record = await readRecordOfAttempt();
-    expect(record.cause).toMatchObject({ name: 'clock_skew' });
+    expect(record.cause).toMatchObject({ code: 'clock_skew' });
     expect(record.cause?.text).toMatch(/clock is 9[45] s behind the provider’s/);
     expectStoppedAt(record, 'id_token_times');
     expect(resultOf(record, 'token_endpoint')).toBe('passed');
@@ -132,7 +132,7 @@ describe('the cause of a failure', () => {
     expect(page.body).toMatch(/<title>Consent was not given.*<h1>Consent was not given<\/h1>/s);
 
     const record = await readRecord(referenceOn(page));
-    expect(record).toMatchObject({ outcome: 'refused', cause: { name: 'access_denied', field: null } });
+    expect(record).toMatchObject({ outcome: 'refused', cause: { code: 'access_denied', field: null } });
     const { body } = await admin.get(`${site.url}/admin/sign-ins/${record.id}`);
     expect(body).not.toContain('class="button" href');
     expect(body).toContain('The user or the provider did not consent');
@@ -144,7 +144,7 @@ describe('the cause of a failure', () => {
   test('of an unavailable provider is at the token endpoint', async () => {
     site.provider.setModes('token-status-503');
     const record = await readRecordOfAttempt();
-    expect(record.cause).toMatchObject({ name: 'provider_unavailable', field: 'issuer' });
+    expect(record.cause).toMatchObject({ code: 'provider_unavailable', field: 'issuer' });
     expectStoppedAt(record, 'token_endpoint');
   });
 
@@ -174,7 +174,7 @@ describe('the cause of a failure', () => {
       advanceClock(threeMinutes);
       const record = await readRecord(started?.id ?? '', sandboxSite, administrator);
       advanceClock(-threeMinutes);
-      expect(record.cause).toMatchObject({ name: 'nothing_came_back', field: 'callbackUrls' });
+      expect(record.cause).toMatchObject({ code: 'nothing_came_back', field: 'callbackUrls' });
       expect(record.cause?.text).toContain('the browser did not come back');
       expect([resultOf(record, 'sent'), resultOf(record, 'came_back')]).toEqual(['passed', 'not_reached']);
       expect(record.steps.find(({ name }) => name === 'sent')?.detail).toContain('character by character');
@@ -206,7 +206,7 @@ describe('the record of a refused code', () => {
     'with status %i and %s names the error code, and the cause %s with the field %s',
     async (code, error, name, field) => {
       const record = await readRecordAfter(status(code, { ok: false, error }));
-      expect(record.cause).toMatchObject({ name, field });
+      expect(record.cause).toMatchObject({ code: name, field });
       expect(record.steps.find((step) => step.name === 'token_endpoint')?.detail).toContain(`status ${code}, ${error}`);
       if (code !== 405) expect(record.cause?.text).toContain(error);
 
@@ -220,7 +220,7 @@ describe('the record of a refused code', () => {
 
   test('names the member of an unreadable token response', async () => {
     const record = await readRecordAfter(status(200, { access_token: 'a', token_type: 'Bearer', scope: 7 }));
-    expect(record.cause).toMatchObject({ name: 'token_response_malformed', field: 'tokenPath' });
+    expect(record.cause).toMatchObject({ code: 'token_response_malformed', field: 'tokenPath' });
     expect(record.cause?.text).toContain('scope');
     const page = await admin.get(`${site.url}/admin/sign-ins/${record.id}`);
     expect(page.body).toMatch(/connected-apps\/elsewhere\/settings#tokenPath"><span>Open “Path of nested tokens”/);
@@ -243,7 +243,7 @@ describe('the record of a refused code', () => {
   ])('names a token type that is not accepted, but no token: %j as %s', async (tokenType, words) => {
     const record = await readRecordAfter(status(200, { access_token: 'access-token-a', token_type: tokenType }));
     expect(record.cause).toMatchObject({
-      name: 'token_type_unknown',
+      code: 'token_type_unknown',
       text: `The token_type of the provider’s token response is ${words}, and not “Bearer”.`,
       advice: expect.stringContaining('token_type in the provider’s documentation'),
       field: null,
@@ -257,7 +257,7 @@ describe('the record of a refused code', () => {
     site.provider.setModes({ tokenResponse: (body) => ({ ...body, token_type: 'DPoP' }) });
     const record = await readRecordOfAttempt();
     expectStoppedAt(record, 'token_endpoint');
-    expect(record.cause).toMatchObject({ name: 'token_bound_unasked', field: 'dpop' });
+    expect(record.cause).toMatchObject({ code: 'token_bound_unasked', field: 'dpop' });
   });
 
   test('escapes an error code on the page', async () => {
@@ -285,7 +285,7 @@ describe('the record of an ID token', () => {
   ])('with %s fails at %s: %s', async (mode, step, detail, words) => {
     site.provider.setModes(mode);
     const record = await readRecordOfAttempt();
-    expect(record.cause).toMatchObject({ name: 'claim_faulty', text: expect.stringContaining(words), field: null });
+    expect(record.cause).toMatchObject({ code: 'claim_faulty', text: expect.stringContaining(words), field: null });
     expectStoppedAt(record, step);
     expect(record.steps.find(({ name }) => name === step)?.detail).toBe(detail);
   });
@@ -293,7 +293,7 @@ describe('the record of an ID token', () => {
   test.each<ModeName>(['id-token-missing', 'id-token-empty'])('%s is told as that', async (mode) => {
     site.provider.setModes(mode);
     const record = await readRecordOfAttempt();
-    expect(record.cause).toMatchObject({ name: 'id_token_missing', field: 'scopes' });
+    expect(record.cause).toMatchObject({ code: 'id_token_missing', field: 'scopes' });
     expectStoppedAt(record, 'id_token_form');
   });
 
@@ -317,7 +317,7 @@ test('sends no request if the app lacks its callback URL, and names the nearest 
   expect(line).toContain('"code":"app_misconfigured"');
 
   const record = await readRecord(reference);
-  expect(record.cause).toMatchObject({ name: 'unusable_app', field: 'callbackUrls' });
+  expect(record.cause).toMatchObject({ code: 'unusable_app', field: 'callbackUrls' });
   const { detail } = record.steps.find(({ name }) => name === 'redirect_uri') ?? {};
   expect(detail).toContain(`nearest is https://other.example/oauth/callback/unlister`);
 });
@@ -331,7 +331,7 @@ describe('the record', () => {
   ] as const)('names the check that an ID token failed: %s', async (mode, cause, step) => {
     site.provider.setModes(mode);
     const record = await readRecordOfAttempt();
-    expect(record.cause?.name).toBe(cause);
+    expect(record.cause?.code).toBe(cause);
     expectStoppedAt(record, step);
   });
 
@@ -369,7 +369,7 @@ describe('the record', () => {
     const { agent, location } = await begin(site);
     const callback = (await callbackFor(location)).href;
     const reference = referenceOn(await createUserAgent().get(callback));
-    expect((await readRecord(reference)).cause).toMatchObject({ name: 'cookie_missing' });
+    expect((await readRecord(reference)).cause).toMatchObject({ code: 'cookie_missing' });
 
     await agent.get(callback);
     expect(await readRecord(reference)).toMatchObject({ outcome: 'signed_in', cause: null });

@@ -175,7 +175,7 @@ describe('R103 the callback of a user who is not the signed-in one', () => {
     await store.close();
 
     const { json } = await getJson(agent, `${site.url}/admin/api/sign-ins/${referenceOn(page)}`);
-    expect(json).toMatchObject({ outcome: 'failed', cause: { name: 'other_user_signed_in' } });
+    expect(json).toMatchObject({ outcome: 'failed', cause: { code: 'other_user_signed_in' } });
     await expectSignOutOffered(agent, page);
   });
 
@@ -210,7 +210,7 @@ describe('R103 the callback of a user who is not the signed-in one', () => {
     expectNamedCause(page, SIGN_IN_FAILURES.other_user.detail);
     expect(site.provider.hitsOf('token')).toEqual([]);
     const { json } = await getJson(agent, `${site.url}/admin/api/sign-ins/${referenceOn(page)}`);
-    expect(json).toMatchObject({ cause: { name: 'other_user' } });
+    expect(json).toMatchObject({ cause: { code: 'other_user' } });
     await expectSignOutOffered(agent, page);
   });
 });

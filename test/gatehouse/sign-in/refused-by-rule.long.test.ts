@@ -10,7 +10,7 @@ const PRIVATE = 'private-value';
 
 interface Recorded {
   outcome: string;
-  cause: { name: string; text: string; advice: string; field: string } | null;
+  cause: { code: string; text: string; advice: string; field: string } | null;
   permitted: { result: string; detail: string | null };
   text: string;
 }
@@ -94,15 +94,15 @@ describe('R141 the rule of the app', () => {
       { ADMIN_CLAIM: 'sub', ADMIN_VALUES: ROOT.sub },
       { signIn: { allow: { claim, values: [value] } } },
     );
-    for (const [position, [claims, name, words]] of refusals.entries()) {
+    for (const [position, [claims, code, words]] of refusals.entries()) {
       const person = `Person ${position}`;
       const { page } = await site.signIn({ sub: person, name: person, ...claims });
       expect([page.status, page.body.includes('may not sign in here')]).toEqual([403, true]);
       expect(page.body).not.toContain(claim);
       const { cause, outcome, permitted, text } = await recordedFor(site, person, { ...ROOT, ...administrator });
-      expect({ outcome, name: cause?.name, field: cause?.field }).toEqual({
+      expect({ outcome, code: cause?.code, field: cause?.field }).toEqual({
         outcome: 'refused',
-        name,
+        code,
         field: 'signIn',
       });
       expect(permitted.result).toBe('failed');

@@ -71,8 +71,8 @@ test('refuses a tenant that is not named, and shows it to administrators', async
   expect([signedIn, page.status]).toEqual([false, 403]);
   expect(page.body).toContain('Your account may not sign in here.');
   const { json } = await admin.call('GET', '/sign-ins');
-  const [latest] = json.items as { id: string; outcome: string; cause: { name: string; field: string } }[];
-  expect(latest).toMatchObject({ outcome: 'refused', cause: { name: 'other_tenant', field: 'signIn' } });
+  const [latest] = json.items as { id: string; outcome: string; cause: { code: string; field: string } }[];
+  expect(latest).toMatchObject({ outcome: 'refused', cause: { code: 'other_tenant', field: 'signIn' } });
   const record = await admin.call('GET', `/sign-ins/${latest?.id}`);
   expect(JSON.stringify(record.json)).toContain(`tenant ${STRANGE}`);
 });

@@ -20,7 +20,7 @@ async function readRecord(reference: string) {
   const administrator = createUserAgent();
   await administrator.get(`${site.url}/sign-in`);
   const { json } = await getJson(administrator, `${site.url}/admin/api/sign-ins/${reference}`);
-  return json as { app: string; user: unknown; cause: { name: string; text: string; advice: string; field: string } };
+  return json as { app: string; user: unknown; cause: { code: string; text: string; advice: string; field: string } };
 }
 const readNewestLine = () => JSON.parse(site.logs().findLast((line) => line.includes('"sign-in ended"')) ?? '{}');
 
@@ -34,7 +34,7 @@ describe('R8 an error without a state', () => {
     expect(readNewestLine()).toMatchObject({ reason: 'error_without_state', providerError: 'invalid_scope' });
 
     const record = await readRecord(referenceOn(page));
-    expect(record).toMatchObject({ user: null, cause: { name: 'error_without_state', field: 'scopes' } });
+    expect(record).toMatchObject({ user: null, cause: { code: 'error_without_state', field: 'scopes' } });
     expect(record.cause.text).toContain('invalid_scope');
 
     await agent.get((await callbackFor(location)).href);
@@ -58,7 +58,7 @@ describe('R8 an error without a state', () => {
     expect(page.status).toBe(400);
     expect(readNewestLine()).toMatchObject({ reason: 'error_without_state', unsolicited: true });
     const record = await readRecord(referenceOn(page));
-    expect(record).toMatchObject({ app: 'elsewhere', user: null, cause: { name: 'error_without_state' } });
+    expect(record).toMatchObject({ app: 'elsewhere', user: null, cause: { code: 'error_without_state' } });
     expect(record.cause.text).toContain('access_denied');
   });
 
@@ -99,7 +99,7 @@ describe('R8 a response by POST (form_post)', () => {
     expect(state).toBe(parameters.get('state'));
 
     const record = await readRecord(referenceOn(page));
-    expect(record).toMatchObject({ app: 'elsewhere', cause: { name: 'form_post' } });
+    expect(record).toMatchObject({ app: 'elsewhere', cause: { code: 'form_post' } });
     expect(record.cause.advice).toContain('Set the response mode of this client at the provider to “query”');
     expect(site.provider.hitsOf('token')).toHaveLength(1);
 
@@ -119,7 +119,7 @@ describe('R8 a response by POST (form_post)', () => {
     async (fields) => {
       const page = await post(fields as Record<string, string>);
       expect(page.status).toBe(400);
-      expect(await readRecord(referenceOn(page))).toMatchObject({ app: 'elsewhere', cause: { name: 'form_post' } });
+      expect(await readRecord(referenceOn(page))).toMatchObject({ app: 'elsewhere', cause: { code: 'form_post' } });
     },
   );
 

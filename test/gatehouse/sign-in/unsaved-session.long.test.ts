@@ -20,7 +20,7 @@ const referenceOn = (page: Page) => /data-copy-source>([^<]+)</.exec(page.body)?
 
 interface RecordAsJson {
   outcome: string;
-  cause: { name: string } | null;
+  cause: { code: string } | null;
   steps: { name: string; result: string }[];
 }
 
@@ -51,7 +51,7 @@ async function startSiteOn(kind: 'SQLite' | 'Redis') {
 }
 
 function expectFailedAt(record: RecordAsJson, step: string, cause: string): void {
-  expect(record).toMatchObject({ outcome: 'failed', cause: { name: cause } });
+  expect(record).toMatchObject({ outcome: 'failed', cause: { code: cause } });
   expect(record.steps.filter(({ result }) => result === 'failed').map(({ name }) => name)).toEqual([step]);
 }
 

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { isRange } from '../../audit/time-limits.ts';
 import { folded, type SignInRecord } from '../../sign-in-record/attempt.ts';
-import type { NamedCause } from '../../sign-in-record/cause.ts';
+import type { SignInCause } from '../../sign-in-record/cause.ts';
 import type { RecordStore } from '../../sign-in-record/record-store.ts';
 import { listQuery } from '../listing.ts';
 import { NO_RANGE, RANGE_FIELDS, rangeOf, rangeQuery } from '../time-range.ts';
@@ -31,7 +31,7 @@ export const signInQuery = listQuery
     q: z.string().max(200).optional().describe('the reference of an error page, or an e-mail address'),
     user: z.string().max(320).optional().describe('id or e-mail address of a user'),
     app: z.string().max(40).optional().describe('id of a connected app'),
-    cause: z.string().max(60).optional().describe('the name of a cause'),
+    cause: z.string().max(60).optional().describe('the code of a cause'),
     outcome: z
       .enum(Object.keys(OUTCOMES) as Outcome[])
       .optional()
@@ -49,7 +49,7 @@ type PageOptions = Omit<Parameters<RecordStore['page']>[0], 'after' | 'limit'>;
 /** @param causeOf returns the cause of an attempt, @param now in milliseconds since the epoch */
 export function pageOptions(
   fields: SignInFilter,
-  causeOf: (record: SignInRecord) => NamedCause | undefined,
+  causeOf: (record: SignInRecord) => SignInCause | undefined,
   now: number,
 ): PageOptions {
   const { app, cause, outcome: name = '' } = fields;
@@ -59,7 +59,7 @@ export function pageOptions(
   const tests = [
     user && address ? (record: SignInRecord) => folded(record.email ?? '') === folded(address) : undefined,
     app ? (record: SignInRecord) => record.app === app : undefined,
-    cause ? (record: SignInRecord) => causeOf(record)?.name === cause : undefined,
+    cause ? (record: SignInRecord) => causeOf(record)?.code === cause : undefined,
     outcome?.accepts,
   ].filter((test) => test !== undefined);
   return {

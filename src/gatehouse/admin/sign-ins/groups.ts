@@ -18,9 +18,9 @@ export function failureGroups(signIns: readonly SignInView[]): FailureGroup[] {
   const groups = new Map<string, FailureGroup>();
   for (const { id, app, appName, cause, startedAt: lastAt } of signIns) {
     if (!cause) continue;
-    const key = `${cause.name} ${app}`;
-    const { name, text, field } = cause;
-    const group = groups.get(key) ?? { cause: name, text, field, app, appName, count: 0, lastAt, id };
+    const key = `${cause.code} ${app}`;
+    const { code, text, field } = cause;
+    const group = groups.get(key) ?? { cause: code, text, field, app, appName, count: 0, lastAt, id };
     groups.set(key, { ...group, count: group.count + 1 });
   }
   return [...groups.values()].sort((left, right) => right.count - left.count || (left.lastAt < right.lastAt ? 1 : -1));

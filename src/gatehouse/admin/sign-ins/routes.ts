@@ -30,7 +30,7 @@ declare module '../../../shared/pages/page-data.ts' {
       problem: ProblemView | undefined;
       apps: readonly { id: string; name: string }[];
       /** The causes in `groups`. */
-      causes: readonly { name: string; words: string }[];
+      causes: readonly { code: string; words: string }[];
       outcomes: typeof OUTCOMES;
       periods: typeof PERIODS;
     };
@@ -97,7 +97,7 @@ export function adminSignInRoutes(parts: AdminParts) {
       query: signInQuery,
       isKnown: {
         app: (id) => apps.find(id) !== undefined,
-        cause: async (name) => (await readGroups()).some(({ cause }) => cause === name),
+        cause: async (code) => (await readGroups()).some(({ cause }) => cause === code),
       },
       columns: SIGN_IN_COLUMNS,
       read: search,
@@ -113,7 +113,7 @@ export function adminSignInRoutes(parts: AdminParts) {
       return undefined;
     }
     const groups = await readGroups();
-    const causes = new Map(groups.map(({ cause: name, text }) => [name, text]));
+    const causes = new Map(groups.map(({ cause, text }) => [cause, text]));
     const isOverview = `${q}${cause}${Object.values(filters).join('')}` === '' && list.previous === undefined;
     return {
       title: 'Sign-ins',
@@ -121,7 +121,7 @@ export function adminSignInRoutes(parts: AdminParts) {
       records: items,
       problem,
       apps: apps.named(),
-      causes: [...causes].map(([name, words]) => ({ name, words })),
+      causes: [...causes].map(([code, words]) => ({ code, words })),
       outcomes: OUTCOMES,
       periods: PERIODS,
       list,
@@ -132,7 +132,7 @@ export function adminSignInRoutes(parts: AdminParts) {
     const record = await readWithSteps(req);
     const { cause, app } = record;
     const group =
-      cause && (await readGroups()).find((candidate) => candidate.cause === cause.name && candidate.app === app);
+      cause && (await readGroups()).find((candidate) => candidate.cause === cause.code && candidate.app === app);
     return { title: `Sign-in ${record.reference}`, record, similar: Math.max(0, (group?.count ?? 1) - 1) };
   });
 

@@ -15,7 +15,7 @@ declare module '../columns.ts' {
 }
 
 const causeJson = z.object({
-  name: z.string(),
+  code: z.string(),
   text: z.string(),
   advice: z.string(),
   field: z.string().nullable().describe('the field of the connected app to check first'),

@@ -11,7 +11,7 @@ interface Item {
   id: string;
   app: string;
   outcome: string | null;
-  cause: { name: string } | null;
+  cause: { code: string } | null;
   user: { id: string | null; email: string | null } | null;
   startedAt: string;
 }
@@ -61,7 +61,7 @@ afterAll(async () => {
 });
 
 test('the list has a sign-in of each outcome', () => {
-  const resultOf = ({ app, outcome, cause }: Item) => `${app} ${outcome ?? 'open'} ${cause?.name ?? '–'}`;
+  const resultOf = ({ app, outcome, cause }: Item) => `${app} ${outcome ?? 'open'} ${cause?.code ?? '–'}`;
   expect(all.map(resultOf)).toEqual([
     'platform signed_in –',
     'second open nothing_came_back',
@@ -76,8 +76,8 @@ test('the list has a sign-in of each outcome', () => {
 const FILTERS: Record<string, Record<string, (item: Item) => boolean>> = {
   app: { platform: ({ app }) => app === 'platform', second: ({ app }) => app === 'second', none: () => false },
   cause: {
-    access_denied: ({ cause }) => cause?.name === 'access_denied',
-    nothing_came_back: ({ cause }) => cause?.name === 'nothing_came_back',
+    access_denied: ({ cause }) => cause?.code === 'access_denied',
+    nothing_came_back: ({ cause }) => cause?.code === 'nothing_came_back',
   },
   outcome: {
     succeeded: ({ outcome }) => outcome === 'signed_in',

@@ -7,7 +7,7 @@ import type { SignInView } from '../../../../src/gatehouse/admin/sign-ins/view.t
 const signIn = (minute: number, cause: string | undefined, app = 'a') =>
   ({
     ...{ id: `s${minute}`, app, appName: `App ${app}`, startedAt: `2026-03-15T12:${minute}:00.000Z` },
-    cause: cause === undefined ? null : { name: cause, text: `Words of ${cause}`, advice: '', field: null },
+    cause: cause === undefined ? null : { code: cause, text: `Words of ${cause}`, advice: '', field: null },
   }) as SignInView;
 
 test('are counted by cause and app, with the newest of each', () => {

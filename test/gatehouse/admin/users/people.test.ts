@@ -70,7 +70,7 @@ describe('users', () => {
     expect(await isSignedIn(refused.agent)).toBe(false);
     const reference = /data-copy-source>([^<]+)</.exec(refused.page.body)?.[1] ?? '';
     const { json } = await getJson(admin, `${site.url}/admin/api/sign-ins/${reference}`);
-    expect(json.cause).toMatchObject({ name: 'not_permitted', text: 'This user is disabled.' });
+    expect(json.cause).toMatchObject({ code: 'not_permitted', text: 'This user is disabled.' });
 
     expect((await call('POST', `users/${id}/enable`)).json).toMatchObject({ disabled: false });
     expect(await isSignedIn((await signIn(site)).agent)).toBe(true);
