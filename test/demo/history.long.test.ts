@@ -60,23 +60,23 @@ describe('a running demo', () => {
   });
 
   test('counts sign-ins, refreshes and relay calls on every working day of the month, and in the last day', async () => {
-    const { spans } = (await api('overview?period=month')) as {
-      spans: { at: string; counts: Record<string, number> }[];
+    const { intervals } = (await api('overview?period=month')) as {
+      intervals: { at: string; counts: Record<string, number> }[];
     };
     const isWeekday = ({ at }: { at: string }) => ![0, 6].includes(new Date(at).getUTCDay());
-    for (const { at, counts } of spans.slice(4).filter(isWeekday)) {
+    for (const { at, counts } of intervals.slice(4).filter(isWeekday)) {
       for (const name of ['sign_in.succeeded', 'refresh.succeeded', 'relay.answered']) {
         // Today may have only just begun.
-        const minimum = at === spans.at(-1)?.at ? 0 : 1;
+        const minimum = at === intervals.at(-1)?.at ? 0 : 1;
         expect(counts[name] ?? 0, `${name} on ${at}`).toBeGreaterThanOrEqual(minimum);
       }
     }
-    const total = (name: string) => spans.reduce((sum, { counts }) => sum + (counts[name] ?? 0), 0);
+    const total = (name: string) => intervals.reduce((sum, { counts }) => sum + (counts[name] ?? 0), 0);
     for (const name of ['sign_in.failed', 'sign_in.refused', 'refresh.failed', 'relay.failed', 'relay.refused']) {
       expect(total(name), name).toBeGreaterThan(0);
     }
-    const day = (await api('overview')) as { spans: { counts: Record<string, number> }[] };
-    expect(day.spans.filter(({ counts }) => (counts['refresh.succeeded'] ?? 0) > 0).length).toBeGreaterThan(20);
+    const day = (await api('overview')) as { intervals: { counts: Record<string, number> }[] };
+    expect(day.intervals.filter(({ counts }) => (counts['refresh.succeeded'] ?? 0) > 0).length).toBeGreaterThan(20);
   });
 
   test('has failures with several causes, and the refused sign-in whose reference the terminal shows', async () => {

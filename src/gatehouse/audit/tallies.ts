@@ -17,8 +17,8 @@ const TALLIED = [
 ] as const;
 export type Tallied = (typeof TALLIED)[number];
 
-export interface TallySpan {
-  /** The start of the span, ISO 8601 in UTC. */
+export interface TallyInterval {
+  /** The start of the interval, ISO 8601 in UTC. */
   at: string;
   counts: Partial<Record<Tallied, number>>;
 }
@@ -35,13 +35,13 @@ const UNIT_NAMES = Object.keys(UNITS) as TallyUnit[];
 /** If the store is so slow that every read overlaps a write, the last read is used. */
 const MAX_READS = 3;
 
-type Counts = TallySpan['counts'];
+type Counts = TallyInterval['counts'];
 
 export interface Tallies {
   /** Synchronous; never throws. */
   count(event: Tallied): void;
-  /** Returns the last spans including the current one, oldest first. */
-  read(unit: TallyUnit, number: number): Promise<TallySpan[]>;
+  /** Returns the last intervals including the current one, oldest first. */
+  read(unit: TallyUnit, number: number): Promise<TallyInterval[]>;
   /** Writes the remaining counts and stops. */
   close(): Promise<void>;
 }
@@ -53,7 +53,7 @@ export function createTallies(parts: {
   onLost?: (counts: number) => void;
 }): Tallies {
   const { store, clock, onLost } = parts;
-  /** Counts by the unit and name of the span. */
+  /** Counts by the unit and name of the interval. */
   let unwritten = new Map<string, { unit: TallyUnit; counts: Counts }>();
   /** The counts of the current five minutes, to which every relayed call adds. */
   let current: { slot: number; counts: Counts } = { slot: 0, counts: {} };
@@ -86,7 +86,7 @@ export function createTallies(parts: {
 
   const unwrittenOf = (unit: TallyUnit): number =>
     [...unwritten.values()]
-      .filter((span) => span.unit === unit)
+      .filter((interval) => interval.unit === unit)
       .flatMap(({ counts }) => Object.values(counts))
       .reduce((sum, count) => sum + count, 0);
 
@@ -98,7 +98,7 @@ export function createTallies(parts: {
     writing = writing.then(async () => {
       let isDown = false;
       for (const [name, { unit, counts }] of batch) {
-        // Counts are kept for the next flush: an outage takes memory for one span every five minutes. After the first
+        // Counts are kept for the next flush: an outage takes memory for one interval every five minutes. After the first
         // failure, further writes would only wait until they time out, and delay a stop of the process.
         if (!isDown)
           isDown = await add(name, unit, counts).then(
@@ -116,7 +116,7 @@ export function createTallies(parts: {
     if (!closed) timer ??= setTimeout(() => void flush(), FLUSH_MS).unref();
   };
 
-  const readSpans = (unit: TallyUnit, number: number): Promise<TallySpan[]> => {
+  const readIntervals = (unit: TallyUnit, number: number): Promise<TallyInterval[]> => {
     const { milliseconds } = UNITS[unit];
     gather();
     const last = Math.floor(clock() / milliseconds) * milliseconds;
@@ -147,9 +147,9 @@ export function createTallies(parts: {
       for (let attempt = 1; ; attempt += 1) {
         const written = writing;
         await written;
-        const spans = await readSpans(unit, number);
+        const intervals = await readIntervals(unit, number);
         // A write that started during the read may be counted twice or not at all.
-        if (written === writing || attempt === MAX_READS) return spans;
+        if (written === writing || attempt === MAX_READS) return intervals;
       }
     },
 

@@ -281,7 +281,7 @@ export const keys = {
   connectTicket: (userId: string, id: string) => `connect-ticket:{${userId}}:${id}`,
   disconnectJobs: 'disconnect-jobs:{disconnect-jobs}',
   setupSteps: 'setup-steps',
-  tally: (span: string) => `tally:{${span}}`,
+  tally: (interval: string) => `tally:{${interval}}`,
   taskLease: (name: string) => `task:${name}`,
   binServicePause: 'bin-lookup-service-pause',
   binServiceHealth: 'bin-lookup-service-health',

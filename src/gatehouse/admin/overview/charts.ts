@@ -79,10 +79,10 @@ interface Bar extends Row {
   parts: readonly { y: number; height: number; tone: Tone }[];
 }
 
-export function chartsOf(spans: readonly { at: string; counts: Counts }[]): Chart[] {
+export function chartsOf(intervals: readonly { at: string; counts: Counts }[]): Chart[] {
   return CHARTS.map(({ id, title, path, series }) => {
-    const rows = spans.map(({ at, counts }, index) => {
-      const next = spans[index + 1]?.at;
+    const rows = intervals.map(({ at, counts }, index) => {
+      const next = intervals[index + 1]?.at;
       const times = new URLSearchParams({ from: at, ...(next && { to: isoTime(Date.parse(next) - 1) }) });
       return { at, values: series.map(([name]) => counts[name] ?? 0), path: `${path}${times}` };
     });

@@ -22,7 +22,7 @@ interface Figure {
 
 /** `parts`: what did not succeed, if there is any. */
 export interface KeyFigure extends Figure {
-  before: number;
+  previous: number;
 }
 
 type PathFrom = (from: string) => string;
@@ -59,7 +59,15 @@ const FIGURES: readonly {
   },
 ];
 
-export function keyFigures({ from, total, before }: { from: string; total: Counts; before: Counts }): KeyFigure[] {
+export function keyFigures({
+  from,
+  total,
+  previousTotal,
+}: {
+  from: string;
+  total: Counts;
+  previousTotal: Counts;
+}): KeyFigure[] {
   const start = encodeURIComponent(from);
   return FIGURES.map(({ label, name, path, parts }) => {
     const counts = parts
@@ -70,7 +78,7 @@ export function keyFigures({ from, total, before }: { from: string; total: Count
         isBad: part.words === 'failed',
       }))
       .filter(({ value }) => value > 0);
-    return { label, value: total[name] ?? 0, before: before[name] ?? 0, path: path(start), parts: counts };
+    return { label, value: total[name] ?? 0, previous: previousTotal[name] ?? 0, path: path(start), parts: counts };
   });
 }
 

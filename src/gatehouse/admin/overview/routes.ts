@@ -56,9 +56,9 @@ const overviewJson = z.object({
     reconnect_needed: z.int(),
   }),
   binQuota: z.object({ used: z.int(), limit: z.int(), resetsAt: z.iso.datetime() }).nullable(),
-  spans: z.array(z.object({ at: z.iso.datetime(), counts })),
-  total: counts.describe('the counts of all spans'),
-  before: counts.describe('the counts of an equally long time before the period, for comparison'),
+  intervals: z.array(z.object({ at: z.iso.datetime(), counts })),
+  total: counts.describe('the counts of all intervals'),
+  previousTotal: counts.describe('the counts of an equally long time before the period, for comparison'),
   causes: z
     .array(
       z.object({
@@ -68,7 +68,7 @@ const overviewJson = z.object({
         appName: z.string(),
         count: z.int(),
         lastAt: z.iso.datetime(),
-        signIn: z.string().describe('id of the latest sign-in with this cause'),
+        signInId: z.string().describe('the latest sign-in with this cause'),
       }),
     )
     .describe('the most frequent causes among the latest failed sign-ins of the period'),
@@ -95,7 +95,7 @@ export function overviewRoutes(parts: AdminParts) {
     const failed = items.map((record) => signInView(record, viewParts)).filter(({ startedAt }) => startedAt >= from);
     return failureGroups(failed)
       .slice(0, MAX_CAUSES)
-      .map(({ field: _, id, ...group }) => ({ ...group, signIn: id }));
+      .map(({ field: _, id, ...group }) => ({ ...group, signInId: id }));
   };
 
   const overviewOf = async (period: OverviewPeriod): Promise<OverviewView> => {
@@ -111,7 +111,7 @@ export function overviewRoutes(parts: AdminParts) {
       setup.read(),
     ]);
     const figures = figuresOf(tallied, period, clock());
-    const from = figures.spans[0]?.at ?? isoTime(clock());
+    const from = figures.intervals[0]?.at ?? isoTime(clock());
     return {
       period,
       from,
@@ -139,7 +139,7 @@ export function overviewRoutes(parts: AdminParts) {
       figures: keyFigures(overview),
       now: presentFigures(overview),
       otherFailures: failuresBeyond(overview),
-      charts: chartsOf(overview.spans),
+      charts: chartsOf(overview.intervals),
       chartSize: CHART_SIZE,
     };
   });

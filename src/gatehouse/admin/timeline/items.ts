@@ -46,8 +46,8 @@ export function createTimelineItems(parts: Pick<AdminParts, 'signInRecords' | 'r
   const fromEntry = async (record: AuditRecord, subjectId: string, names: Names): Promise<TimelineItem> => {
     const { id, at, event, actor, target, userId, address, requestId, facts } = record;
     const app = namedApp(appOf(record) ?? (target?.kind === 'connected_app' ? target.id : undefined), names);
-    const signIn = event.startsWith('sign_in.') ? textOf(facts?.reference) : undefined;
-    const attempt = signIn === undefined ? undefined : await signInRecords.store.find(signIn);
+    const reference = event.startsWith('sign_in.') ? textOf(facts?.reference) : undefined;
+    const attempt = reference === undefined ? undefined : await signInRecords.store.find(reference);
     const namedActor = await toActor(actor, names);
     const text = sentenceOf(record, {
       app: app?.name,
@@ -69,7 +69,7 @@ export function createTimelineItems(parts: Pick<AdminParts, 'signInRecords' | 'r
       actor: namedActor,
       user: await namedUser(userId ?? (actor.kind === 'user' ? actor.id : undefined), names),
       address: address ?? null,
-      signIn: attempt && signIn ? signIn : null,
+      signInId: attempt?.id ?? null,
       details: detailsOf({ ...facts, requestId }),
     };
   };
@@ -103,7 +103,7 @@ export function createTimelineItems(parts: Pick<AdminParts, 'signInRecords' | 'r
       app,
       address: address ?? null,
       calls: null,
-      signIn: id,
+      signInId: id,
       details: detailsOf({ browser, ...(presumed && { email: `${email} (not proven)` }) }),
     };
   };
@@ -125,7 +125,7 @@ export function createTimelineItems(parts: Pick<AdminParts, 'signInRecords' | 'r
       app,
       address: null,
       calls: count,
-      signIn: null,
+      signInId: null,
       details: detailsOf({ calls: outcomes.join('; ') }),
     };
   };

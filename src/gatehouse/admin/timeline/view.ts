@@ -33,7 +33,7 @@ const timelineItemJson = z.object({
   app: named.nullable(),
   address: z.string().nullable(),
   calls: z.int().nullable().describe('the number of calls in a sum'),
-  signIn: z.string().nullable().describe('id or reference of the sign-in, until its record expires'),
+  signInId: z.string().nullable().describe('the sign-in, until its record expires'),
   details: z.record(z.string(), z.string()),
 });
 

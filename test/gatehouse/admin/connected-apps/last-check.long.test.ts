@@ -46,7 +46,7 @@ test('a changed result is audited once, and shown on the overview and in the lis
   const { attention } = await readApi('overview');
   expect(attention).toContainEqual(
     expect.objectContaining({
-      ...{ kind: 'app_check_failed', severity: 'bad', path: '/connected-apps/platform/check' },
+      ...{ kind: 'app_check_failed', severity: 'critical', path: '/connected-apps/platform/check' },
       detail: failed?.problem,
     }),
   );

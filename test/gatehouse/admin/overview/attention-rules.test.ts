@@ -88,7 +88,7 @@ describe('connected apps', () => {
       'without its callback URL',
       { app: { callbackUrls: [] }, findings: [problem] },
       {
-        ...{ kind: 'app_unusable', severity: 'bad', text: 'CRM cannot be used: its callback URL is missing' },
+        ...{ kind: 'app_unusable', severity: 'critical', text: 'CRM cannot be used: its callback URL is missing' },
         ...{ detail: 'https://gatehouse.example/oauth/callback/crm', path: '/connected-apps/crm', action: 'Open' },
         name: 'CRM',
       },
@@ -97,21 +97,21 @@ describe('connected apps', () => {
       'whose check failed',
       { findings: [{ ...problem, result: 'passed' }, problem] },
       {
-        ...{ kind: 'app_check_failed', severity: 'bad', text: 'The check of CRM failed 5 min ago' },
+        ...{ kind: 'app_check_failed', severity: 'critical', text: 'The check of CRM failed 5 min ago' },
         ...{ detail: 'The keys cannot be read.', path: '/connected-apps/crm/check', action: 'Show' },
         name: 'CRM',
       },
     ],
-    ['whose secret is old', { secret: { setAt: NOW - 1_200 * DAY } }, secretItem('notice', 'is 1,200 days old')],
+    ['whose secret is old', { secret: { setAt: NOW - 1_200 * DAY } }, secretItem('warning', 'is 1,200 days old')],
     [
       'whose secret expires soon',
       { secret: { expiresAt: NOW + 3 * DAY } },
-      secretItem('notice', 'expires in 3 days', 3 * DAY),
+      secretItem('warning', 'expires in 3 days', 3 * DAY),
     ],
     [
       'whose secret has expired',
       { secret: { expiresAt: NOW - 2 * DAY } },
-      secretItem('bad', 'expired 2 days ago', -2 * DAY),
+      secretItem('critical', 'expired 2 days ago', -2 * DAY),
     ],
   ])('an app %s is listed', async (_name, state, expectedItem) => {
     expect(await attentionOf(state)).toEqual([{ ...expectedItem, since: null }]);
@@ -124,7 +124,12 @@ describe('connected apps', () => {
     };
     expect(await appAttention(partsWith({ connectedApps }))()).toEqual([
       {
-        ...{ kind: 'app_unreadable', severity: 'bad', text: 'The stored data of lost cannot be opened', since: null },
+        ...{
+          kind: 'app_unreadable',
+          severity: 'critical',
+          text: 'The stored data of lost cannot be opened',
+          since: null,
+        },
         ...{ detail: 'Its encryption key is missing.', path: '/connected-apps', action: 'Show', name: 'lost' },
       },
     ]);
@@ -161,7 +166,7 @@ describe('connections', () => {
       {
         ...{
           kind: 'connections_reconnect_needed',
-          severity: 'bad',
+          severity: 'critical',
           text: '3 connections to CRM need reconnecting',
           since: null,
         },
@@ -169,7 +174,7 @@ describe('connections', () => {
         ...{ path: '/connections?app=crm&health=reconnect_needed', action: 'Show', name: 'CRM (3)' },
       },
       {
-        ...{ kind: 'connections_unverified', severity: 'bad', text: '1 connection to CRM is unverified' },
+        ...{ kind: 'connections_unverified', severity: 'critical', text: '1 connection to CRM is unverified' },
         detail: 'The last renewal of the access was interrupted, and the provider gives each renewal only once.',
         ...{ since: null, path: '/connections?app=crm&health=unverified', action: 'Show', name: 'CRM (1)' },
       },
@@ -209,15 +214,15 @@ test('lists tokens that expire within two weeks or expired within the last week'
   const shared = { detail: null, since: null, action: 'Open' };
   expect(await tokenAttention(partsWith({ adminTokens, relay }))()).toEqual([
     {
-      ...{ kind: 'relay_token_expiring', severity: 'bad', text: 'Relay token T2 expired 7 days ago' },
+      ...{ kind: 'relay_token_expiring', severity: 'critical', text: 'Relay token T2 expired 7 days ago' },
       ...{ path: '/relay-tokens/t2', name: 'T2 7 days ago', expiresAt: '2026-11-14T12:00:00.001Z', ...shared },
     },
     {
-      ...{ kind: 'relay_token_expiring', severity: 'notice', text: 'Relay token T1 expires in 14 days' },
+      ...{ kind: 'relay_token_expiring', severity: 'warning', text: 'Relay token T1 expires in 14 days' },
       ...{ path: '/relay-tokens/t1', name: 'T1 in 14 days', expiresAt: '2026-12-05T12:00:00.000Z', ...shared },
     },
     {
-      ...{ kind: 'admin_token_expiring', severity: 'notice', text: 'Admin token T1 expires in 2 days' },
+      ...{ kind: 'admin_token_expiring', severity: 'warning', text: 'Admin token T1 expires in 2 days' },
       ...{ path: '/admin-tokens', name: 'T1 in 2 days', expiresAt: '2026-11-23T12:00:00.000Z', ...shared },
     },
   ]);
@@ -237,7 +242,7 @@ test('lists failing webhooks, unless they are disabled', async () => {
     healths: { of: async (id: string) => healths[id] },
   };
   const shared = {
-    ...{ kind: 'webhook_failing', severity: 'bad', action: 'Open' },
+    ...{ kind: 'webhook_failing', severity: 'critical', action: 'Open' },
     ...{ text: 'Webhook hooks.example is failing', name: 'hooks.example' },
   };
   expect(await webhookAttention(partsWith({ webhooks }))()).toEqual([
@@ -259,7 +264,7 @@ describe('BIN data', () => {
     used: 0,
     health: { lastResponseAt: '2026-11-20T11:00:00.000Z', lastFailureAt, lastFailure },
   });
-  const failingItem = { kind: 'bin_service_failing', severity: 'bad', text: 'The BIN lookup service is failing' };
+  const failingItem = { kind: 'bin_service_failing', severity: 'critical', text: 'The BIN lookup service is failing' };
   const quotaItem = (severity: string, used: string) => ({
     ...{ kind: 'bin_quota', severity, text: `${used} of 10,000 calls to the BIN lookup service are used` },
     detail: 'The quota resets in 10 days.',
@@ -267,9 +272,9 @@ describe('BIN data', () => {
 
   test.each([
     ['few calls are used', { used: 7_999 }, []],
-    ['four fifths are used', { used: 8_000 }, [quotaItem('notice', '8,000')]],
-    ['nearly all are used', { used: 9_999 }, [quotaItem('notice', '9,999')]],
-    ['all are used', { used: 10_000 }, [quotaItem('bad', '10,000')]],
+    ['four fifths are used', { used: 8_000 }, [quotaItem('warning', '8,000')]],
+    ['nearly all are used', { used: 9_999 }, [quotaItem('warning', '9,999')]],
+    ['all are used', { used: 10_000 }, [quotaItem('critical', '10,000')]],
     [
       'the service failed today',
       failedAt('2026-11-20T12:00:01.000Z', '503'),
@@ -288,7 +293,7 @@ describe('BIN data', () => {
       {
         ...{
           kind: 'bin_data_old',
-          severity: 'notice',
+          severity: 'warning',
           text: 'BIN data is from 1 January 2024',
           since: null,
           path: '/bin',
@@ -309,7 +314,7 @@ test.each([
   async (sealingKid, days) => {
     const items = await keyAttention(partsWith({ storage: { sealer: { sealingKid } } }))();
     const itemOfOldKey = {
-      ...{ kind: 'encryption_key_old', severity: 'notice', text: `Encryption key ${sealingKid} is ${days} days old` },
+      ...{ kind: 'encryption_key_old', severity: 'warning', text: `Encryption key ${sealingKid} is ${days} days old` },
       ...{ detail: 'Put a new key first in ENCRYPTION_KEYS.', since: null, path: '/keys', action: 'Show' },
     };
     expect(items).toEqual(days === undefined ? [] : [itemOfOldKey]);
@@ -320,33 +325,33 @@ test.each([
   [
     'nothing beyond the first three',
     [
-      ['notice', null],
-      ['notice', null],
-      ['notice', null],
-      ['notice', null],
+      ['warning', null],
+      ['warning', null],
+      ['warning', null],
+      ['warning', null],
     ],
     3,
   ],
   [
     'what fails',
     [
-      ['bad', null],
-      ['bad', null],
-      ['bad', null],
-      ['bad', null],
-      ['notice', null],
+      ['critical', null],
+      ['critical', null],
+      ['critical', null],
+      ['critical', null],
+      ['warning', null],
     ],
     4,
   ],
   [
     'what expires within 48 hours',
     [
-      ['bad', null],
-      ['notice', 0],
-      ['notice', 47],
-      ['notice', 47.9],
-      ['notice', 48],
-      ['notice', null],
+      ['critical', null],
+      ['warning', 0],
+      ['warning', 47],
+      ['warning', 47.9],
+      ['warning', 48],
+      ['warning', null],
     ],
     4,
   ],

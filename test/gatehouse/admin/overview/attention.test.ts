@@ -90,7 +90,7 @@ test('connections that need reconnecting are listed by app, with the most freque
   expect(await itemsOfKind('connections_reconnect_needed')).toEqual([
     {
       kind: 'connections_reconnect_needed',
-      severity: 'bad',
+      severity: 'critical',
       count: 1,
       text: '1 connection to Collaboration platform needs reconnecting',
       detail: 'The provider has ended this connection. (invalid_grant)',
@@ -119,7 +119,7 @@ test('lists tokens that expire within two weeks, and none that expires later', a
   const soon = await admin.createRelayToken({ name: 'nightly', expiresAt: inDays(6.5) });
   await admin.createRelayToken({ name: 'later', expiresAt: inDays(15) });
   expect(await itemsOfKind('relay_token_expiring')).toMatchObject([
-    { severity: 'notice', text: 'Relay token nightly expires in 6 days', path: `/relay-tokens/${soon.id}` },
+    { severity: 'warning', text: 'Relay token nightly expires in 6 days', path: `/relay-tokens/${soon.id}` },
   ]);
 });
 
@@ -127,7 +127,7 @@ test('several items of a kind are one group, which names the three worst and lin
   await admin.createRelayToken({ name: 'weekly', expiresAt: inDays(8.4) });
   const group = {
     kind: 'relay_token_expiring',
-    severity: 'notice',
+    severity: 'warning',
     since: null,
     expiresAt: expect.any(String),
     action: 'Show',
@@ -155,7 +155,7 @@ test('lists an app that cannot be used, and not its new client secret', async ()
   });
   expect((await admin.call('POST', '/connected-apps', app)).status).toBe(201);
 
-  expect(await itemsOfKind('app_unusable')).toMatchObject([{ severity: 'bad', path: '/connected-apps/second' }]);
+  expect(await itemsOfKind('app_unusable')).toMatchObject([{ severity: 'critical', path: '/connected-apps/second' }]);
   expect(await itemsOfKind('client_secret')).toEqual([]);
 });
 
@@ -166,7 +166,7 @@ test('lists a failing webhook with its start and last response', async () => {
   await until(async () => (await itemsOfKind('webhook_failing')).length === 1);
   expect(await itemsOfKind('webhook_failing')).toMatchObject([
     {
-      severity: 'bad',
+      severity: 'critical',
       text: `Webhook ${new URL(url).host} is failing`,
       detail: expect.stringMatching(/^Last response: /),
       since: expect.any(String),
@@ -175,16 +175,16 @@ test('lists a failing webhook with its start and last response', async () => {
   ]);
 });
 
-test('items of severity bad come first, then those that expire first', async () => {
+test('items of severity critical come first, then those that expire first', async () => {
   const { attention } = await readAttention();
   const severities = attention.map(({ severity }) => severity);
   const expiries = attention
-    .filter(({ severity }) => severity === 'notice')
+    .filter(({ severity }) => severity === 'warning')
     .map(({ expiresAt }) => expiresAt ?? 'never');
   expect(expiries.length).toBeGreaterThan(2);
   expect(expiries).toEqual(expiries.toSorted());
   expect(severities).toEqual(severities.toSorted());
-  expect(new Set(severities)).toEqual(new Set(['bad', 'notice']));
+  expect(new Set(severities)).toEqual(new Set(['critical', 'warning']));
 });
 
 test('the page shows the urgent groups, and the others on demand', async () => {

@@ -10,24 +10,24 @@ const iso = (time: number) => new Date(time).toISOString();
 
 test('an hour that has just begun is compared with the same part of the earlier hour', () => {
   // There were 10 sign-ins in each of 47 hours, and 3 in the first quarter of the last hour.
-  const spans = Array.from({ length: 48 }, (_, hour) => ({
+  const intervals = Array.from({ length: 48 }, (_, hour) => ({
     at: iso(START + hour * HOUR),
     counts: { 'sign_in.succeeded': hour === 47 ? 3 : 10 },
   }));
 
-  const figures = figuresOf(spans, 'day', START + 47.25 * HOUR);
+  const figures = figuresOf(intervals, 'day', START + 47.25 * HOUR);
 
-  expect(figures.spans).toHaveLength(24);
+  expect(figures.intervals).toHaveLength(24);
   expect(figures.total).toEqual({ 'sign_in.succeeded': 233 });
   // 23 whole hours, and a quarter of the 10 of an hour, rounded.
-  expect(figures.before).toEqual({ 'sign_in.succeeded': 233 });
+  expect(figures.previousTotal).toEqual({ 'sign_in.succeeded': 233 });
 });
 
 test('missing counts are zero, and a clock that was set back causes no error', () => {
-  const spans = Array.from({ length: 24 }, (_, number) => ({ at: iso(START + number * 300_000), counts: {} }));
-  expect(figuresOf(spans, 'hour', START)).toMatchObject({ total: {}, before: {} });
-  const figures = keyFigures({ from: iso(START), total: {}, before: {} });
-  expect(figures.map(({ value, before, parts }) => [value, before, ...parts.map((part) => part.value)])).toEqual([
+  const intervals = Array.from({ length: 24 }, (_, number) => ({ at: iso(START + number * 300_000), counts: {} }));
+  expect(figuresOf(intervals, 'hour', START)).toMatchObject({ total: {}, previousTotal: {} });
+  const figures = keyFigures({ from: iso(START), total: {}, previousTotal: {} });
+  expect(figures.map(({ value, previous, parts }) => [value, previous, ...parts.map((part) => part.value)])).toEqual([
     [0, 0],
     [0, 0],
     [0, 0],

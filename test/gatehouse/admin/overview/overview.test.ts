@@ -31,15 +31,15 @@ afterAll(() => site.close());
 interface Overview {
   period: string;
   from: string;
-  spans: { at: string; counts: Record<string, number> }[];
+  intervals: { at: string; counts: Record<string, number> }[];
   total: Record<string, number>;
-  before: Record<string, number>;
-  causes: { cause: string; count: number; signIn: string }[];
+  previousTotal: Record<string, number>;
+  causes: { cause: string; count: number; signInId: string }[];
 }
 const readOverview = async (query = '') =>
   (await getJson(agent, `${site.url}/admin/api/overview${query}`)).json as unknown as Overview;
 
-test('counts users, sessions and connections, and the events in each span of a period', async () => {
+test('counts users, sessions and connections, and the events in each interval of a period', async () => {
   expect(await readOverview()).toMatchObject({
     period: 'day',
     users: 2,
@@ -48,17 +48,17 @@ test('counts users, sessions and connections, and the events in each span of a p
   });
 
   // The eight sign-ins of 36 hours ago are only in the longer ranges.
-  for (const [period, spanCount, signIns] of [
+  for (const [period, intervalCount, signIns] of [
     ['hour', 12, 2],
     ['day', 24, 2],
     ['week', 7, 10],
     ['month', 30, 10],
   ] as const) {
-    const { spans, total, from } = await readOverview(`?period=${period}`);
-    expect([period, spans.length, from]).toEqual([period, spanCount, spans[0]?.at]);
+    const { intervals, total, from } = await readOverview(`?period=${period}`);
+    expect([period, intervals.length, from]).toEqual([period, intervalCount, intervals[0]?.at]);
 
     const events = ['sign_in.succeeded', 'sign_in.refused', 'sign_in.failed'];
-    const sumOf = (event: string) => spans.reduce((sum, { counts }) => sum + (counts[event] ?? 0), 0);
+    const sumOf = (event: string) => intervals.reduce((sum, { counts }) => sum + (counts[event] ?? 0), 0);
     expect([period, ...events.map(sumOf)]).toEqual([period, signIns, 1, 0]);
     expect(events.map((event) => total[event] ?? 0)).toEqual([signIns, 1, 0]);
   }
@@ -67,7 +67,7 @@ test('counts users, sessions and connections, and the events in each span of a p
 });
 
 test('compares key figures with the time before, and links them to lists', async () => {
-  expect((await readOverview()).before).toEqual({ 'sign_in.succeeded': 8 });
+  expect((await readOverview()).previousTotal).toEqual({ 'sign_in.succeeded': 8 });
   const { body } = await agent.get(`${site.url}/admin`);
   const [, panels = ''] = /class="overview-figures">(.*?)<\/div>/s.exec(body) ?? [];
   const figures = [...panels.matchAll(/<a href="([^"]+)">(.*?)<\/a>/g)].map(([, href = '', html = '']) => ({
@@ -86,15 +86,15 @@ test('compares key figures with the time before, and links them to lists', async
 });
 
 test('the figure, the chart, the causes and the lists agree on the number of refused sign-ins', async () => {
-  const { spans, total, causes } = await readOverview();
-  const inSpans = spans.reduce((sum, { counts }) => sum + (counts['sign_in.refused'] ?? 0), 0);
+  const { intervals, total, causes } = await readOverview();
+  const inIntervals = intervals.reduce((sum, { counts }) => sum + (counts['sign_in.refused'] ?? 0), 0);
   const inCauses = causes.reduce((sum, { count }) => sum + count, 0);
   const lengthOf = async (path: string) => {
     const { json } = await getJson(agent, `${site.url}/admin/api/${path}`);
     return (json as unknown as { items: unknown[] }).items.length;
   };
   const inLists = [await lengthOf('sign-ins?outcome=unsuccessful'), await lengthOf('audit?event=sign_in.refused')];
-  expect([total['sign_in.refused'], inSpans, inCauses, ...inLists]).toEqual([1, 1, 1, 1, 1]);
+  expect([total['sign_in.refused'], inIntervals, inCauses, ...inLists]).toEqual([1, 1, 1, 1, 1]);
   expect((await agent.get(`${site.url}/admin`)).body).not.toContain('Other causes');
 });
 
@@ -104,7 +104,9 @@ test('shows the causes of failed sign-ins, and links to the latest of each', asy
     { text: 'The user or their organisation did not consent.', count: 1, app: 'platform' },
   ]);
   const { body } = await agent.get(`${site.url}/admin`);
-  expect(body).toContain(`href="/admin/sign-ins/${causes[0]?.signIn}">The user or their organisation did not consent.`);
+  expect(body).toContain(
+    `href="/admin/sign-ins/${causes[0]?.signInId}">The user or their organisation did not consent.`,
+  );
 });
 
 test.each([
@@ -113,16 +115,16 @@ test.each([
   ['?period=week', 'week', 7, 'Day (UTC)'],
   ['?period=month', 'month', 30, 'Day (UTC)'],
   ['?period=year', 'day', 24, 'Hour (UTC)'],
-])('the page%s shows a %s with bars and a table of %i rows', async (query, period, spanCount, head) => {
+])('the page%s shows a %s with bars and a table of %i rows', async (query, period, intervalCount, head) => {
   const { body } = await agent.get(`${site.url}/admin${query}`);
   expect(body).toMatch(new RegExp(`href="\\?period=${period}"[^>]*aria-current="true"`));
   const [, table = ''] = /id="sign-ins-table">(.*?)<\/table>/s.exec(body) ?? [];
-  expect(table.match(/<th scope="row">/g)?.length).toBe(spanCount);
+  expect(table.match(/<th scope="row">/g)?.length).toBe(intervalCount);
   expect(table).toContain(head);
 
   const [, chart = ''] = /<figure[^>]*aria-label="Sign-ins[^>]*>(.*?)<\/figure>/s.exec(body) ?? [];
   const bars = [...chart.matchAll(/<a href="([^"]*)" tabindex="-1">/g)].map(([, href]) => href);
-  expect(bars).toHaveLength(spanCount);
+  expect(bars).toHaveLength(intervalCount);
   expect([...table.matchAll(/<th scope="row"><a href="([^"]*)"/g)].map(([, href]) => href)).toEqual(bars);
   expect(chart).toContain('1 refused');
   // There were no refreshes, so there is no chart.

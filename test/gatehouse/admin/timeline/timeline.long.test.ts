@@ -18,7 +18,7 @@ interface Item {
   app: { id: string; name: string } | null;
   address: string | null;
   calls: number | null;
-  signIn: string | null;
+  signInId: string | null;
   details: Record<string, string>;
 }
 interface Page {
@@ -223,7 +223,7 @@ test('has no links to deleted users, tokens or sign-ins', async () => {
   const signedIn = (await readTimeline('connected-apps/platform', '?kind=sign_ins')).items.filter(
     ({ actor }) => actor?.id === deletedUserId,
   );
-  expect(signedIn.map(({ signIn: record }) => record)).toEqual([null]);
+  expect(signedIn.map(({ signInId }) => signInId)).toEqual([null]);
 });
 
 test('pages lead to older items and back', async () => {

@@ -258,10 +258,10 @@ describe('the overview', () => {
   test('shows the stored numbers of sign-ins, connections and sessions without a script', async () => {
     await signIn(site);
     const { json } = await getJson(admin, `${site.url}/admin/api/overview?period=month`);
-    const spans = json.spans as { counts: Record<string, number> }[];
-    expect(spans).toHaveLength(30);
+    const intervals = json.intervals as { counts: Record<string, number> }[];
+    expect(intervals).toHaveLength(30);
     // Of the last two days, since a day may end during this file.
-    const [yesterday = 0, today = 0] = spans.slice(-2).map(({ counts }) => counts['sign_in.succeeded'] ?? 0);
+    const [yesterday = 0, today = 0] = intervals.slice(-2).map(({ counts }) => counts['sign_in.succeeded'] ?? 0);
     expect(yesterday + today).toBeGreaterThan(3);
     expect(json).toMatchObject({
       users: expect.any(Number),

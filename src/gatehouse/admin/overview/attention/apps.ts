@@ -24,7 +24,7 @@ export function appAttention({
     return [
       {
         kind: 'client_secret',
-        severity: age.expiry === 'expired' ? 'bad' : 'notice',
+        severity: age.expiry === 'expired' ? 'critical' : 'warning',
         text: `Client secret of ${apps.nameOf(id)} ${words}`,
         name: `${apps.nameOf(id)} (${words})`,
         detail: 'Create a new one at the provider and enter it here.',
@@ -43,7 +43,7 @@ export function appAttention({
     return [
       {
         kind: 'app_check_failed',
-        severity: 'bad',
+        severity: 'critical',
         text: `The check of ${apps.nameOf(id)} failed ${relativeTime(lastCheck.at, clock())}`,
         name: apps.nameOf(id),
         detail: problem.detail,
@@ -58,7 +58,7 @@ export function appAttention({
     const unusable = apps.list().filter((app) => !app.disabled && !isUsable(app, publicUrl.href));
     const attention: AttentionItem[] = unusable.map(({ id }) => ({
       kind: 'app_unusable',
-      severity: 'bad',
+      severity: 'critical',
       text: `${apps.nameOf(id)} cannot be used: its callback URL is missing`,
       name: apps.nameOf(id),
       detail: callbackUrlOf(id, publicUrl.href),
@@ -73,7 +73,7 @@ export function appAttention({
       if (!('unreadable' in record)) continue;
       attention.push({
         kind: 'app_unreadable',
-        severity: 'bad',
+        severity: 'critical',
         text: `The stored data of ${record.id} cannot be opened`,
         name: record.id,
         detail: 'Its encryption key is missing.',

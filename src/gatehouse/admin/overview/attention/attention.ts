@@ -13,7 +13,7 @@ const MAX_NAMED = 3;
 const URGENT_MS = 48 * HOUR_MS;
 const MIN_SHOWN = 3;
 
-/** Returns a function that reads a bounded number of records. Groups of severity `bad` come first, then by expiry. */
+/** Returns a function that reads a bounded number of records. Groups of severity `critical` come first, then by expiry. */
 export function createAttention(parts: AdminParts): () => Promise<Attention[]> {
   const checks = [
     connectionAttention(parts),
@@ -37,7 +37,7 @@ export function foldAttention(
   now: number,
 ): { shown: readonly Attention[]; folded: readonly Attention[] } {
   const urgent = attention.filter(
-    ({ severity, expiresAt }) => severity === 'bad' || expiryOf({ expiresAt }) < now + URGENT_MS,
+    ({ severity, expiresAt }) => severity === 'critical' || expiryOf({ expiresAt }) < now + URGENT_MS,
   );
   const count = Math.max(MIN_SHOWN, urgent.length);
   return { shown: attention.slice(0, count), folded: attention.slice(count) };
@@ -49,7 +49,7 @@ const expiryOf = ({ expiresAt }: { expiresAt?: string | null }): number =>
 const worstFirst = <T extends Pick<AttentionItem, 'severity' | 'expiresAt'>>(items: readonly T[]): T[] =>
   items.toSorted(
     (left, right) =>
-      Number(right.severity === 'bad') - Number(left.severity === 'bad') || expiryOf(left) - expiryOf(right),
+      Number(right.severity === 'critical') - Number(left.severity === 'critical') || expiryOf(left) - expiryOf(right),
   );
 
 /** @param items all of one kind, the worst first */

@@ -49,7 +49,7 @@ export function connectionAttention({ grants, connectedApps }: Pick<AdminParts, 
                 text: `${count} ${isSingle ? 'needs' : 'need'} reconnecting`,
               }
             : { kind: 'connections_unverified' as const, text: `${count} ${isSingle ? 'is' : 'are'} unverified` }),
-          severity: 'bad',
+          severity: 'critical',
           name: `${name} (${ofApp.length.toLocaleString('en-GB')})`,
           detail: await usualCause(ofApp),
           since: null,

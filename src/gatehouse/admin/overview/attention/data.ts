@@ -20,7 +20,7 @@ export function binAttention({ bins, clock }: Pick<AdminParts, 'bins' | 'clock'>
     if (quota && quota.used >= quota.limit * QUOTA_SHARE) {
       attention.push({
         kind: 'bin_quota',
-        severity: quota.used >= quota.limit ? 'bad' : 'notice',
+        severity: quota.used >= quota.limit ? 'critical' : 'warning',
         text: `${quota.used.toLocaleString('en-GB')} of ${quota.limit.toLocaleString('en-GB')} calls to the BIN lookup service are used`,
         detail: `The quota resets ${relativeTime(Date.parse(quota.resetsAt), clock())}.`,
         since: null,
@@ -33,7 +33,7 @@ export function binAttention({ bins, clock }: Pick<AdminParts, 'bins' | 'clock'>
     if (service && isRecent && serviceStatusOf(service) === 'failing') {
       attention.push({
         kind: 'bin_service_failing',
-        severity: 'bad',
+        severity: 'critical',
         text: 'The BIN lookup service is failing',
         detail: lastFailure ? `Last failure: ${lastFailure}` : null,
         since: null,
@@ -44,7 +44,7 @@ export function binAttention({ bins, clock }: Pick<AdminParts, 'bins' | 'clock'>
     if (isOutdated(asOf, clock())) {
       attention.push({
         kind: 'bin_data_old',
-        severity: 'notice',
+        severity: 'warning',
         text: `BIN data is from ${dateText(asOf)}`,
         detail: 'Look-ups are marked as outdated. Import a current data set.',
         since: null,
@@ -66,7 +66,7 @@ export function keyAttention({ storage, clock }: Pick<AdminParts, 'storage' | 'c
     return [
       {
         kind: 'encryption_key_old',
-        severity: 'notice',
+        severity: 'warning',
         text: `Encryption key ${kid} is ${Math.floor(age / DAY_MS).toLocaleString('en-GB')} days old`,
         detail: 'Put a new key first in ENCRYPTION_KEYS.',
         since: null,

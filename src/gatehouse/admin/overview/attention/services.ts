@@ -27,7 +27,7 @@ export function tokenAttention({ relay, adminTokens, clock }: Pick<AdminParts, '
         const when = relativeTime(expiresAt, clock());
         return {
           kind,
-          severity: isExpired ? 'bad' : 'notice',
+          severity: isExpired ? 'critical' : 'warning',
           text: `${words} ${name} ${isExpired ? 'expired' : 'expires'} ${when}`,
           name: `${name} ${when}`,
           detail: null,
@@ -69,7 +69,7 @@ export function webhookAttention({ webhooks }: Pick<AdminParts, 'webhooks'>) {
       return [
         {
           kind: 'webhook_failing',
-          severity: 'bad',
+          severity: 'critical',
           text: `Webhook ${new URL(url).host} is failing`,
           name: new URL(url).host,
           detail: lastAttempt ? `Last response: ${lastAttempt.status ?? lastAttempt.error}` : null,

@@ -32,8 +32,8 @@ type AttentionKind = keyof typeof GROUPS;
 export const attentionJson = z.object({
   kind: z.enum(Object.keys(GROUPS) as [AttentionKind, ...AttentionKind[]]),
   severity: z
-    .enum(['bad', 'notice'])
-    .describe('bad: something does not work; notice: something will soon stop working'),
+    .enum(['critical', 'warning'])
+    .describe('critical: something does not work; warning: something will soon stop working'),
   count: z.int().describe('the number of items of this kind'),
   text: z.string(),
   detail: z.string().nullable().describe('the reason, or the names of the worst items'),
