@@ -104,7 +104,7 @@ function planWebhooks(scene: Scene): void {
   ] as const) {
     const id = newWebhookId();
     change(days, 'webhook.created', async () => {
-      await modules.webhooks.registered.create(id, { url, events: WEBHOOK_EVENTS, enabled: true });
+      await modules.webhooks.registered.create(id, { url, events: WEBHOOK_EVENTS, disabled: false });
       return { target: { kind: 'webhook', id }, facts: { host: new URL(url).host } };
     });
   }

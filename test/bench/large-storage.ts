@@ -175,7 +175,7 @@ function createWriters(store: Store, sealer: Sealer, clock: () => number) {
         binCallsPerMonth: null,
       });
       const url = `https://hooks-${n}.example.com/gatehouse`;
-      await webhooks.create(`wh${newOpaqueTokenId()}`, { url, events: ['connection.created'], enabled: true });
+      await webhooks.create(`wh${newOpaqueTokenId()}`, { url, events: ['connection.created'], disabled: false });
     }
   };
 

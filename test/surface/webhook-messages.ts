@@ -21,7 +21,7 @@ export async function webhookMessages(): Promise<Record<string, Record<string, s
       random: Math.random,
     });
     const id = newWebhookId();
-    await webhooks.registered.create(id, { url: 'https://hook.test/', events: WEBHOOK_EVENTS, enabled: true });
+    await webhooks.registered.create(id, { url: 'https://hook.test/', events: WEBHOOK_EVENTS, disabled: false });
     const ids = { userId: 'u', app: 'a', connection: 'c' };
     for (const listener of listeners) {
       listener.connectionCreated?.({ ...ids, scopes: ['s'] });

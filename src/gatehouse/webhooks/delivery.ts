@@ -57,7 +57,7 @@ export function createDelivery(parts: {
   return async (message: WebhookMessage, { manual }: { manual: boolean }): Promise<Outcome> => {
     const target = await webhooks.target(message.webhook).catch(unreadable);
     if (target === 'unreadable') return { error: 'the webhook cannot be opened', isUnsent: true };
-    if (!target || !(target.enabled || manual)) {
+    if (!target || (target.disabled && !manual)) {
       return { error: 'the webhook was deleted or is disabled', isFinal: true, isUnsent: true };
     }
     return post(target, message);

@@ -105,8 +105,8 @@ export function createWebhookMessages(parts: {
 
   /** Returns a message for each webhook that subscribes to the event and existed then, since this may run later. */
   const messagesFor = async (event: WebhookEvent, data: Data, now: number): Promise<WebhookMessage[]> => {
-    const isReceiver = ({ enabled, events, createdAt }: Webhook) =>
-      enabled && events.includes(event) && createdAt <= now;
+    const isReceiver = ({ disabled, events, createdAt }: Webhook) =>
+      !disabled && events.includes(event) && createdAt <= now;
     const { items: receivers } = await webhooks.page({ limit: Number.POSITIVE_INFINITY, filter: isReceiver });
     return receivers.map(({ id }) => ({ ...newMessage(id, event, data, now), nextAt: now }));
   };

@@ -20,7 +20,7 @@ export interface Webhook {
   id: string;
   url: string;
   events: readonly WebhookEvent[];
-  enabled: boolean;
+  disabled: boolean;
   /** Milliseconds since the epoch. */
   createdAt: number;
   /** Until when the previous secret also signs messages. */
@@ -28,7 +28,7 @@ export interface Webhook {
   version: number;
 }
 
-type WebhookSettings = Pick<Webhook, 'url' | 'events' | 'enabled'>;
+type WebhookSettings = Pick<Webhook, 'url' | 'events' | 'disabled'>;
 /** The sealed record. `secret`: `whsec_` and 32 bytes in base64. */
 type StoredWebhook = Omit<Webhook, 'version' | 'overlapEndsAt'> & {
   secret: string;
@@ -37,7 +37,7 @@ type StoredWebhook = Omit<Webhook, 'version' | 'overlapEndsAt'> & {
 
 export interface WebhookTarget {
   url: string;
-  enabled: boolean;
+  disabled: boolean;
   /** Each of them signs every message: the current secret, and during an overlap the previous one. */
   secrets: readonly string[];
 }
@@ -107,13 +107,13 @@ export function createWebhookStore(parts: { store: Store; sealedJson: SealedJson
     count: records.count,
     remove: records.remove,
 
-    async create(id, { url, events, enabled }) {
+    async create(id, { url, events, disabled }) {
       const secret = newSecret();
-      return { webhook: await records.create({ id, url, events, enabled, createdAt: clock(), secret }), secret };
+      return { webhook: await records.create({ id, url, events, disabled, createdAt: clock(), secret }), secret };
     },
 
-    change: (id, version, { url, events, enabled }) =>
-      records.change(id, version, (stored) => ({ ...stored, url, events, enabled })),
+    change: (id, version, { url, events, disabled }) =>
+      records.change(id, version, (stored) => ({ ...stored, url, events, disabled })),
 
     async rotate(id, overlapSeconds, version) {
       const secret = newSecret();
@@ -131,8 +131,8 @@ export function createWebhookStore(parts: { store: Store; sealedJson: SealedJson
     async target(id) {
       const stored = (await records.read(id))?.value;
       if (!stored) return undefined;
-      const { url, enabled, secret, previous } = stored;
-      return { url, enabled, secrets: previous && isValid(previous) ? [secret, previous.secret] : [secret] };
+      const { url, disabled, secret, previous } = stored;
+      return { url, disabled, secrets: previous && isValid(previous) ? [secret, previous.secret] : [secret] };
     },
   };
 }

@@ -26,7 +26,7 @@ connected-apps/second/timeline # id at until kind event text actor user app addr
 relay-tokens/{nightly} # id version name prefix scopes apps routes users networks expiresAt assertUser fullScope acceptIdTokens state binCallsPerMonth createdAt rotatedAt overlapEndsAt lastUsedAt lastUsedFrom idleScopes
   prefix: "gthr_{nightly}"
 service-accounts/{account} # id version name app createdAt tokenSetAt
-webhooks/{webhook} # id version url events enabled createdAt overlapEndsAt failingSince lastAttempt
+webhooks/{webhook} # id version url events disabled state createdAt overlapEndsAt failingSince lastAttempt
   lastAttempt: {"at":"2031-03-05T10:15:00.000Z","status":204,"error":null}
 webhooks/{webhook}/messages # id event state createdAt nextAt attempts
   attempts: [{"at":"2031-03-05T10:15:00.000Z","status":204,"error":null,"manual":true}]
@@ -159,7 +159,7 @@ callback-urls {"id":"second","urls":["https://gatehouse.example/oauth/callback/s
 route-patterns {"routes":[{"name":"thread","method":"GET","path":"/1/threads/{id}"}]} # 200 faults
 connected-apps/second/check # 200 ok findings
 relay-tokens/{nightly}/rotate {} # 200 id version name prefix scopes apps routes users networks expiresAt assertUser fullScope acceptIdTokens state binCallsPerMonth createdAt rotatedAt overlapEndsAt lastUsedAt lastUsedFrom idleScopes token
-webhooks/{webhook}/rotate {} # 200 id version url events enabled createdAt overlapEndsAt failingSince lastAttempt secret
+webhooks/{webhook}/rotate {} # 200 id version url events disabled state createdAt overlapEndsAt failingSince lastAttempt secret
 webhooks/{webhook}/test # 200 id event state createdAt nextAt attempts body
 webhooks/{webhook}/messages/{message}/resend # 200 id event state createdAt nextAt attempts body
 keys/rotate-encryption {} # 202 kid startedAt finishedAt total done unreadable droppable failure

@@ -62,7 +62,7 @@ webhooks/{webhook}/edit # url=x
   warning: Nothing was saved. Correct this and try again: - Enter a public https address, or an address listed in INTERNAL_HOSTS. <#url>
 webhooks/{webhook}/edit # url={hook}&events=connection.created
   success: Saved.
-  webhook.changed webhook {webhook} https://receiver.example {"changed":["events"],"host":"https://receiver.example","events":["connection.created"],"enabled":true}
+  webhook.changed webhook {webhook} https://receiver.example {"changed":["events"],"host":"https://receiver.example","events":["connection.created"],"disabled":false}
 webhooks/{webhook}/rotate # overlapHours=1
   success: The webhook has a new secret.
   webhook.rotated webhook {webhook} https://receiver.example {"overlapSeconds":3600}

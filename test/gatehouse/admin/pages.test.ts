@@ -487,8 +487,8 @@ service-accounts # service-accounts
   Name,ID,Created,API token set,App
   Batch,{account},2031-03-05T10:07:00.000Z,2031-03-05T10:07:00.000Z,Collaboration platform
 webhooks # webhooks
-  URL,ID,Events,Enabled,Failing since,Last response,Last sent
-  https://receiver.example/hook,{webhook},connection.removed,true,,204,2031-03-05T10:15:00.000Z
+  URL,ID,Events,State,Failing since,Last response,Last sent
+  https://receiver.example/hook,{webhook},connection.removed,active,,204,2031-03-05T10:15:00.000Z
 webhooks/{webhook} # webhook-messages
   ID,Event,State,Last response,Attempts,Created,Next attempt
   {message},webhook.test,delivered,204,1,2031-03-05T10:15:00.000Z,

@@ -348,14 +348,16 @@ test('R146 the form of a webhook keeps what only the other changed, and marks wh
   const [own, theirs] = await openTwice(`${path}/edit`);
   const third = await ada.get(urlOf(`${path}/edit`));
   await save(uma, theirs, { url: 'http://127.0.0.1:1/uma' });
-  expect(topOf(await save(ada, own, { enabled: '' }))).toMatch(new RegExp(`Kept as ${UMA} changed it ${TIME}: URL\\.`));
-  expect(await read(path)).toMatchObject({ url: 'http://127.0.0.1:1/uma', enabled: false });
+  expect(topOf(await save(ada, own, { disabled: 'yes' }))).toMatch(
+    new RegExp(`Kept as ${UMA} changed it ${TIME}: URL\\.`),
+  );
+  expect(await read(path)).toMatchObject({ url: 'http://127.0.0.1:1/uma', disabled: true });
   const late = await save(ada, third, { url: 'http://127.0.0.1:1/ada' });
   expect([late.status, topOf(late)]).toEqual([
     ...[409, expect.stringContaining(`${UMA} changed “URL” to “http://127.0.0.1:1/uma” at`)],
   ]);
   expect((await save(ada, late, {})).status).toBe(200);
-  expect(await read(path)).toMatchObject({ url: 'http://127.0.0.1:1/ada', enabled: false });
+  expect(await read(path)).toMatchObject({ url: 'http://127.0.0.1:1/ada', disabled: true });
 });
 
 /** The forms that replace a secret: how to create the record, the form with its button, and what it replaces. */

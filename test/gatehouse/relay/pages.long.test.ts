@@ -54,12 +54,12 @@ test('the pages of the relay fit every screen, and a token and a webhook are cha
   await visit(`/admin/policy?token=${tokenId}&scope=threads:read&app=platform&user=u1&address=10.0.0.1`, 'refused');
   await visit('/admin/webhooks', 'webhooks');
   await visit(`/admin/webhooks/${webhookId}`, 'webhook');
-  for (const isOn of [false, true]) {
+  for (const isDisabled of [true, false]) {
     await visit(`/admin/webhooks/${webhookId}/edit`, 'webhook-edit');
-    await page.getByLabel('Enabled').setChecked(isOn);
+    await page.getByLabel('Disabled').setChecked(isDisabled);
     await navigateBy(page, () => page.getByRole('button', { name: 'Save' }).click());
     await check('webhook-changed');
-    expect((await admin.call('GET', `/webhooks/${webhookId}`)).json.enabled).toBe(isOn);
+    expect((await admin.call('GET', `/webhooks/${webhookId}`)).json.disabled).toBe(isDisabled);
   }
 });
 

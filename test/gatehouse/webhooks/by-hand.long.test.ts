@@ -76,7 +76,7 @@ test('a test message is signed like other messages, and its attempt is returned 
 });
 
 test('a failed test message is not repeated, and a disabled webhook can be tested', async () => {
-  const { id } = await createWebhook({ enabled: false });
+  const { id } = await createWebhook({ disabled: true });
   receiver.setResponse(500, 'no such table: orders');
   const { json } = await admin.call('POST', `/webhooks/${id}/test`);
   expect(json).toMatchObject({
@@ -100,7 +100,7 @@ test('a webhook is failing from its first failed attempt until one succeeds or t
   expect(await readWebhook(id)).toMatchObject({ failingSince, lastAttempt: { status: 503 } });
   expect((await admin.call('GET', '/webhooks')).json.items).toMatchObject([{ id, failingSince }]);
 
-  const disabled = await createWebhook({ enabled: false, events: ['connection.removed'] });
+  const disabled = await createWebhook({ disabled: true, events: ['connection.removed'] });
   const listIds = async (query: string) => {
     const { json } = await otherAdmin.call('GET', `/webhooks?${query}`);
     return (json.items as { id: string }[]).map((webhook) => webhook.id);

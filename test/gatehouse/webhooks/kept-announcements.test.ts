@@ -59,7 +59,7 @@ async function startWebhooks() {
     clock: Date.now,
     random: Math.random,
   });
-  const webhook = { url: 'https://example.test/hook', events: ['connection.created' as const], enabled: true };
+  const webhook = { url: 'https://example.test/hook', events: ['connection.created' as const], disabled: false };
   const ids = [newWebhookId(), newWebhookId(), newWebhookId()];
   for (const id of ids) await webhooks.registered.create(id, webhook);
   callCounts.page = 0;

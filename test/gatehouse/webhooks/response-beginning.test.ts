@@ -11,7 +11,7 @@ const secret = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;
 
 async function storedBeginningOf(body: string): Promise<string> {
   const deliver = createDelivery({
-    webhooks: { target: async () => ({ url: 'https://hook.test/', secrets: [secret], enabled: true }) },
+    webhooks: { target: async () => ({ url: 'https://hook.test/', secrets: [secret], disabled: false }) },
     outbound: { fetch: async () => new Response(body) },
     clock: Date.now,
   } as unknown as Parameters<typeof createDelivery>[0]);

@@ -75,7 +75,7 @@ async function startWebhooks(receivers: readonly Receiver[]) {
     events: { listen: () => undefined, announcementsLost: () => undefined } as never,
   });
   for (const { url } of receivers)
-    await webhooks.registered.create(newWebhookId(), { url, events: ['connection.created'], enabled: true });
+    await webhooks.registered.create(newWebhookId(), { url, events: ['connection.created'], disabled: false });
   const scheduledTasks = startScheduledTasks({ store, random: Math.random, scheduledTasks: webhooks.scheduledTasks });
   closers.push(scheduledTasks.close, webhooks.close);
   return { webhooks, scheduledTasks };

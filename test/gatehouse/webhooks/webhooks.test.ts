@@ -139,8 +139,8 @@ test('R88 changes a webhook only over the version that was read, and sends nothi
   const webhook = { url: receiverUrl, events: ['connection.created'] };
   const { id, version } = (await admin.call('POST', '/webhooks', webhook)).json as { id: string; version: number };
 
-  const disabled = await admin.call('PUT', `/webhooks/${id}`, { ...webhook, enabled: false, version });
-  expect([disabled.status, disabled.json.enabled]).toEqual([200, false]);
+  const disabled = await admin.call('PUT', `/webhooks/${id}`, { ...webhook, disabled: true, version });
+  expect([disabled.status, disabled.json.disabled, disabled.json.state]).toEqual([200, true, 'disabled']);
   const { version: currentVersion } = disabled.json;
   const late = await admin.call('PUT', `/webhooks/${id}`, { ...webhook, version });
   expect([late.status, late.json.code]).toEqual([409, 'version_conflict']);
@@ -157,7 +157,7 @@ test('R88 changes a webhook only over the version that was read, and sends nothi
     agent.request(`${site.url}/admin/webhooks/${id}`, {
       method: 'POST',
       headers: { accept: 'text/html' },
-      body: new URLSearchParams({ _csrf, url: receiverUrl, enabled: 'yes', ...form }),
+      body: new URLSearchParams({ _csrf, url: receiverUrl, ...form }),
     });
   const events = 'connection.removed';
   const { body } = await agent.get(`${site.url}/admin/webhooks/${id}/edit`);
@@ -166,7 +166,7 @@ test('R88 changes a webhook only over the version that was read, and sends nothi
   expect([faulty.status, faulty.body]).toEqual([400, expect.stringContaining('at least one event')]);
   const saved = await submitForm({ events, base });
   expect([saved.status, saved.body]).toEqual([200, expect.stringContaining('Saved.')]);
-  expect((await admin.call('GET', `/webhooks/${id}`)).json).toMatchObject({ enabled: true, events: [events] });
+  expect((await admin.call('GET', `/webhooks/${id}`)).json).toMatchObject({ disabled: false, events: [events] });
 });
 
 describe('a message that is not delivered', () => {
@@ -193,7 +193,7 @@ describe('a message that is not delivered', () => {
       audit: { note: (entry) => void auditEntries.push(entry) },
       onLost: () => undefined,
     });
-  const WEBHOOK = { events: ['connection.recovered' as const], enabled: true };
+  const WEBHOOK = { events: ['connection.recovered' as const], disabled: false };
 
   test('R49 of a webhook whose key is lost fails, and messages of other webhooks are delivered', async () => {
     // Announced to the first webhook while its key was still there.
@@ -243,7 +243,7 @@ describe('a message that is not delivered', () => {
     const { webhook } = await webhooks.create(newWebhookId(), {
       url: receiverUrl,
       events: ['connection.reconnect_needed'],
-      enabled: true,
+      disabled: false,
     });
     messages.announce('connection.reconnect_needed', { user: 'u1', app: 'platform', cause: 'grant_refused' });
     await messages.settle();

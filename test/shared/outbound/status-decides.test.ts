@@ -77,7 +77,7 @@ const urlOf = (status: number, kind: string) => `${url}${status}/${encodeURIComp
 const fetch = (status: number, kind: string, limits: object) =>
   outbound.fetch(urlOf(status, kind), { method: 'POST' }, { ...LIMITS, ...limits });
 const deliverTo = (target: string) => {
-  const webhooks = { target: async () => ({ url: target, secrets: [SECRET], enabled: true }) };
+  const webhooks = { target: async () => ({ url: target, secrets: [SECRET], disabled: false }) };
   const message = { id: 'm1', webhook: 'w1', body: '{}' } as WebhookMessage;
   return createDelivery({ webhooks, outbound, clock: Date.now })(message, { manual: false });
 };

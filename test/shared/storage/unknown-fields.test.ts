@@ -106,7 +106,7 @@ interface StoreAndClock {
   advance(milliseconds: number): void;
 }
 
-const WEBHOOK = { url: 'https://hook.test/', events: ['connection.created' as const], enabled: true };
+const WEBHOOK = { url: 'https://hook.test/', events: ['connection.created' as const], disabled: false };
 const STORED_SESSIONS = { hasEnded: async () => false, end: async () => undefined };
 
 const sessionData = () =>

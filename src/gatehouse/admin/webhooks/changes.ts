@@ -48,7 +48,7 @@ export function webhookChanges(parts: {
       const { id } = webhook;
       await checkAddress(input.url);
       const changedNames = changedMembers({ ...webhook }, input);
-      const facts = { changed: changedNames, host: originOf(input), events: input.events, enabled: input.enabled };
+      const facts = { changed: changedNames, host: originOf(input), events: input.events, disabled: input.disabled };
       const work = () => registered.change(id, version, input);
       const changed = await resource.audited(req, 'webhook.changed', webhookTarget(webhook), work, facts);
       // The responses of the previous receiver say nothing about the new one.

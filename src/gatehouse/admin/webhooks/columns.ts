@@ -28,7 +28,7 @@ export const WEBHOOK_COLUMNS: Columns<WebhookView, WebhookRow> = [
     csv: ({ events }) => events.join(' '),
     cell: ({ events }) => ({ text: events.map(webhookEventText).join(', ') }),
   },
-  { name: 'Enabled', csv: ({ enabled }) => enabled },
+  { name: 'State', csv: ({ state }) => state },
   { name: 'Failing since', csv: ({ failingSince }) => failingSince },
   { name: 'State', width: 'health', cell: (webhook) => ({ view: '/admin/webhooks/health', data: { webhook } }) },
   {

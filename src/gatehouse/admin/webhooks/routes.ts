@@ -59,7 +59,7 @@ const newSecretOf = ({ url, overlapEndsAt }: Webhook, text: string): NewSecret =
 });
 
 const newForm = z.object({ url: z.string().trim().max(2_000), events: newWebhook.shape.events });
-const changeForm = newForm.extend({ enabled: ticked, base: baseField });
+const changeForm = newForm.extend({ disabled: ticked, base: baseField });
 
 const EMPTY_FORM: FormView<typeof newForm> = { values: { url: '', events: WEBHOOK_EVENTS }, faults: [] };
 
@@ -174,7 +174,7 @@ export function webhookRoutes(parts: AdminParts) {
       pages,
       schema: newForm,
       async work(req, input) {
-        const { item, secret: text } = await create(req, { ...input, enabled: true });
+        const { item, secret: text } = await create(req, { ...input, disabled: false });
         return { url: `${resource.home}/${item.id}`, flash: { notice: CREATED, newSecret: newSecretOf(item, text) } };
       },
       page: (_req, form) => newPage.at(`${resource.home}/new`, form),
@@ -232,10 +232,10 @@ const CREATED: Notice = {
 };
 const CHANGED: Notice = { tone: 'success', text: 'Saved.' };
 
-function membersOf({ url, events, enabled }: Pick<Webhook, 'url' | 'events' | 'enabled'>) {
-  return { url, events, enabled };
+function membersOf({ url, events, disabled }: Pick<Webhook, 'url' | 'events' | 'disabled'>) {
+  return { url, events, disabled };
 }
 
-function valuesOf({ url, events, enabled }: Pick<Webhook, 'url' | 'events' | 'enabled'>) {
-  return { url, events, enabled: enabled ? 'yes' : '' };
+function valuesOf({ url, events, disabled }: Pick<Webhook, 'url' | 'events' | 'disabled'>) {
+  return { url, events, disabled: disabled ? 'yes' : '' };
 }

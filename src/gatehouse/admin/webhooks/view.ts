@@ -4,12 +4,12 @@ import { pageQuery } from '../../../shared/http/list-schema.ts';
 import { isoOrNull, isoTime } from '../../../shared/time.ts';
 import { MESSAGE_STATES, TEST_EVENT, type WebhookMessage } from '../../webhooks/message.ts';
 import { WEBHOOK_EVENTS } from '../../webhooks/webhook-store.ts';
-import type { HealthyWebhook } from './with-health.ts';
+import { type HealthyWebhook, stateOf, WEBHOOK_STATES } from './with-health.ts';
 
 export const newWebhook = z.strictObject({
   url: z.string().max(2_000),
   events: z.array(z.enum(WEBHOOK_EVENTS)).min(1, 'Choose at least one event.'),
-  enabled: z.boolean().default(true),
+  disabled: z.boolean().default(false).describe('true: nothing is sent or queued for it, except test messages'),
 });
 export const changedWebhook = newWebhook.extend({ version: z.int() });
 
@@ -24,7 +24,8 @@ export const webhookJson = z.object({
   version: z.int(),
   url: z.string(),
   events: z.array(z.enum(WEBHOOK_EVENTS)),
-  enabled: z.boolean(),
+  disabled: z.boolean(),
+  state: z.enum(WEBHOOK_STATES).describe('"failing": every attempt since the last success has failed'),
   createdAt: z.iso.datetime(),
   overlapEndsAt: z.iso.datetime().nullable().describe('when the previous secret stops signing messages'),
   failingSince: z.iso
@@ -60,10 +61,12 @@ export const wholeMessageJson = messageJson.extend({
 export type WebhookView = z.output<typeof webhookJson>;
 export type MessageView = z.output<typeof wholeMessageJson>;
 
-export function webhookView({ createdAt, events, overlapEndsAt, health, ...webhook }: HealthyWebhook): WebhookView {
+export function webhookView(healthyWebhook: HealthyWebhook): WebhookView {
+  const { createdAt, events, overlapEndsAt, health, ...webhook } = healthyWebhook;
   const { failingSince, last } = health;
   return {
     ...webhook,
+    state: stateOf(healthyWebhook),
     events: [...events],
     createdAt: isoTime(createdAt),
     overlapEndsAt: isoOrNull(overlapEndsAt),

@@ -10,8 +10,8 @@ export interface HealthyWebhook extends Webhook {
 
 export const WEBHOOK_STATES = ['active', 'failing', 'disabled'] as const;
 
-export function stateOf({ enabled, health }: HealthyWebhook): (typeof WEBHOOK_STATES)[number] {
-  if (!enabled) return 'disabled';
+export function stateOf({ disabled, health }: HealthyWebhook): (typeof WEBHOOK_STATES)[number] {
+  if (disabled) return 'disabled';
   return health.failingSince === undefined ? 'active' : 'failing';
 }
 

@@ -230,7 +230,7 @@ test('lists tokens that expire within two weeks or expired within the last week'
 
 test('lists failing webhooks, unless they are disabled', async () => {
   const url = 'https://hooks.example/x';
-  const items = ['fine', 'failing', 'silent', 'off'].map((id) => ({ id, url, enabled: id !== 'off' }));
+  const items = ['fine', 'failing', 'silent', 'off'].map((id) => ({ id, url, disabled: id === 'off' }));
   const healths: Record<string, object> = {
     fine: { last: { status: 204 } },
     failing: { failingSince: NOW - HOUR, last: { status: 503 } },

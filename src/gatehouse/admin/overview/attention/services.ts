@@ -61,7 +61,7 @@ export function tokenAttention({ relay, adminTokens, clock }: Pick<AdminParts, '
 export function webhookAttention({ webhooks }: Pick<AdminParts, 'webhooks'>) {
   return async (): Promise<AttentionItem[]> => {
     const { items } = await webhooks.registered.page({ limit: MAX_READ });
-    const enabled = items.filter((webhook) => webhook.enabled);
+    const enabled = items.filter((webhook) => !webhook.disabled);
     const healths = await Promise.all(enabled.map(({ id }) => webhooks.healths.of(id)));
     return enabled.flatMap(({ id, url }, index): AttentionItem[] => {
       const { failingSince, last: lastAttempt } = healths[index] ?? {};
