@@ -93,10 +93,10 @@ export async function prepareGatehouse(parts: {
     INTERNAL_HOSTS: '127.0.0.1',
     BENCH_CLIENT_SECRET: CLIENT_SECRET,
     // One browser from one address sends all requests. They are counted as usual, with higher limits.
-    RATE_LIMIT_PER_ADDRESS: '100000000',
-    RATE_LIMIT_SIGN_INS_PER_ADDRESS: '100000000',
-    RATE_LIMIT_PER_SESSION: '100000000',
-    RATE_LIMIT_PER_RELAY_TOKEN: '100000000',
+    RATE_LIMIT_PER_ADDRESS_PER_MINUTE: '100000000',
+    RATE_LIMIT_SIGN_INS_PER_ADDRESS_PER_MINUTE: '100000000',
+    RATE_LIMIT_PER_SESSION_PER_MINUTE: '100000000',
+    RATE_LIMIT_PER_RELAY_TOKEN_PER_MINUTE: '100000000',
     ...(redis ? { REDIS_URL: redis.url } : {}),
   };
   const stop = async () => {

@@ -83,10 +83,10 @@ export async function startCampaignSite(options: {
     // Warnings must include a stack.
     NODE_OPTIONS: '--trace-warnings',
     // All users have one address here.
-    RATE_LIMIT_PER_ADDRESS: '0',
-    RATE_LIMIT_PER_SESSION: '0',
-    RATE_LIMIT_PER_RELAY_TOKEN: '0',
-    RATE_LIMIT_SIGN_INS_PER_ADDRESS: '0',
+    RATE_LIMIT_PER_ADDRESS_PER_MINUTE: '0',
+    RATE_LIMIT_PER_SESSION_PER_MINUTE: '0',
+    RATE_LIMIT_PER_RELAY_TOKEN_PER_MINUTE: '0',
+    RATE_LIMIT_SIGN_INS_PER_ADDRESS_PER_MINUTE: '0',
     // Often enough for a short run.
     CONNECTION_CHECK_SECONDS: '8',
     ...(redis ? { REDIS_URL: redis.url } : {}),

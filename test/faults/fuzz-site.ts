@@ -54,10 +54,10 @@ export async function startFuzzSite(appIds: readonly string[]): Promise<FuzzSite
     HOSTILE_CLIENT_SECRET: provider.clientSecret,
     // Warnings must include a stack.
     NODE_OPTIONS: '--trace-warnings',
-    RATE_LIMIT_PER_ADDRESS: '0',
-    RATE_LIMIT_PER_SESSION: '0',
-    RATE_LIMIT_PER_RELAY_TOKEN: '0',
-    RATE_LIMIT_SIGN_INS_PER_ADDRESS: '0',
+    RATE_LIMIT_PER_ADDRESS_PER_MINUTE: '0',
+    RATE_LIMIT_PER_SESSION_PER_MINUTE: '0',
+    RATE_LIMIT_PER_RELAY_TOKEN_PER_MINUTE: '0',
+    RATE_LIMIT_SIGN_INS_PER_ADDRESS_PER_MINUTE: '0',
   };
   const member = createMember(env, []);
   await member.start();

@@ -84,9 +84,9 @@ describe('R137 over HTTP', () => {
       env: {
         ADMIN_APP: 'platform',
         TRUSTED_PROXIES: '127.0.0.1',
-        RATE_LIMIT_SIGN_INS_PER_ADDRESS: String(SIGN_INS),
-        RATE_LIMIT_PER_SESSION: String(REQUESTS),
-        RATE_LIMIT_PER_RELAY_TOKEN: String(REQUESTS),
+        RATE_LIMIT_SIGN_INS_PER_ADDRESS_PER_MINUTE: String(SIGN_INS),
+        RATE_LIMIT_PER_SESSION_PER_MINUTE: String(REQUESTS),
+        RATE_LIMIT_PER_RELAY_TOKEN_PER_MINUTE: String(REQUESTS),
       },
     });
     storage = await openStorageOf(site);

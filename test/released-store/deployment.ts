@@ -49,8 +49,8 @@ export const SETTINGS: Record<string, string> = {
   BIN_SERVICE_URL: URL_OF.binService,
   ADMIN_APP: 'platform',
   INTERNAL_HOSTS: '127.0.0.1',
-  RATE_LIMIT_SIGN_INS_PER_ADDRESS: '0',
-  RATE_LIMIT_PER_SESSION: '100',
+  RATE_LIMIT_SIGN_INS_PER_ADDRESS_PER_MINUTE: '0',
+  RATE_LIMIT_PER_SESSION_PER_MINUTE: '100',
 };
 
 /** The settings of the BIN lookup service. */

@@ -195,7 +195,7 @@ export async function startDeployment<Provider extends { close(): Promise<void> 
     TEST_CLIENT_SECRET: CLIENT_SECRET,
     ...(redis ? { REDIS_URL: redis.url } : options.otherRedis),
     // All users of a test sign in from one address, and faster than real users.
-    RATE_LIMIT_SIGN_INS_PER_ADDRESS: '0',
+    RATE_LIMIT_SIGN_INS_PER_ADDRESS_PER_MINUTE: '0',
     ...options.env,
   };
   const printed: (() => string)[] = [];

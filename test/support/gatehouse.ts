@@ -130,7 +130,7 @@ export async function startWithoutSandbox(options: {
     TEST_CLIENT_SECRET: CLIENT_SECRET,
     SHUTDOWN_SECONDS: '5',
     // All users of a test sign in from one address, and faster than real users.
-    RATE_LIMIT_SIGN_INS_PER_ADDRESS: '0',
+    RATE_LIMIT_SIGN_INS_PER_ADDRESS_PER_MINUTE: '0',
     // If a test moves the clock, a check that becomes due would add calls to the provider.
     CONNECTION_CHECK_SECONDS: '0',
     ...options.env,

@@ -111,10 +111,10 @@ function toConfig(values: SettingValues) {
     auditDays: values.AUDIT_DAYS,
     /** Requests a minute; 0 for no limit. */
     rateLimits: {
-      address: values.RATE_LIMIT_PER_ADDRESS,
-      signIns: values.RATE_LIMIT_SIGN_INS_PER_ADDRESS,
-      session: values.RATE_LIMIT_PER_SESSION,
-      relayToken: values.RATE_LIMIT_PER_RELAY_TOKEN,
+      address: values.RATE_LIMIT_PER_ADDRESS_PER_MINUTE,
+      signIns: values.RATE_LIMIT_SIGN_INS_PER_ADDRESS_PER_MINUTE,
+      session: values.RATE_LIMIT_PER_SESSION_PER_MINUTE,
+      relayToken: values.RATE_LIMIT_PER_RELAY_TOKEN_PER_MINUTE,
     },
     accessLog: values.ACCESS_LOG === 'on',
     tracing: toTracing(values),

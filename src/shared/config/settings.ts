@@ -283,19 +283,19 @@ connected app are checked as often.`,
     about: `How many days the audit trail is kept: at most 1,000,000 changes, and 1,000,000 other entries (sign-ins, use of the relay,
 refusals).`,
   },
-  RATE_LIMIT_PER_ADDRESS: {
+  RATE_LIMIT_PER_ADDRESS_PER_MINUTE: {
     schema: integer(0, 100_000_000).default(30_000),
     about: `Requests that one caller may send in a minute, counted across all processes; 0 for no limit. Counted by address (behind a
 proxy, set TRUSTED_PROXIES, or all users share the proxy's address), by session, and by relay token.`,
   },
-  RATE_LIMIT_SIGN_INS_PER_ADDRESS: {
+  RATE_LIMIT_SIGN_INS_PER_ADDRESS_PER_MINUTE: {
     schema: integer(0, 100_000_000).default(60),
     about: `How many of the requests from one address may start a sign-in or a connection in a minute. Twice as many may be callbacks.`,
   },
-  RATE_LIMIT_PER_SESSION: {
+  RATE_LIMIT_PER_SESSION_PER_MINUTE: {
     schema: integer(0, 100_000_000).default(6_000),
   },
-  RATE_LIMIT_PER_RELAY_TOKEN: {
+  RATE_LIMIT_PER_RELAY_TOKEN_PER_MINUTE: {
     schema: integer(0, 100_000_000).default(6_000),
   },
   SHUTDOWN_SECONDS: {

@@ -28,7 +28,10 @@ export type FilledSite = Awaited<ReturnType<typeof startFilledSite>>;
 export async function startFilledSite() {
   vi.useFakeTimers({ toFake: ['Date'], now: START });
   const receiver = await startReceiver();
-  const site = await startSite({ sandbox: { accessTokenSeconds: 3_600 }, env: { RATE_LIMIT_PER_SESSION: '0' } });
+  const site = await startSite({
+    sandbox: { accessTokenSeconds: 3_600 },
+    env: { RATE_LIMIT_PER_SESSION_PER_MINUTE: '0' },
+  });
   const storage = await openStorageOf(site);
   const api = await createAdministrator(site, storage);
   const { ids, apiToken } = await fill({ site, storage, api, receiver });

@@ -37,7 +37,11 @@ let asService: Record<string, string>;
 beforeAll(async () => {
   site = await startSite({
     sandbox: { accessTokenSeconds: 3_600 },
-    env: { RATE_LIMIT_PER_SESSION: '100000', RATE_LIMIT_PER_RELAY_TOKEN: '100000', RATE_LIMIT_PER_ADDRESS: '100000' },
+    env: {
+      RATE_LIMIT_PER_SESSION_PER_MINUTE: '100000',
+      RATE_LIMIT_PER_RELAY_TOKEN_PER_MINUTE: '100000',
+      RATE_LIMIT_PER_ADDRESS_PER_MINUTE: '100000',
+    },
     apps: (urls) => {
       const app = sandboxApp(urls, 'platform', { routes: ROUTES }) as { scopes: string[] };
       return [{ ...app, scopes: [...app.scopes, WRITE] }];

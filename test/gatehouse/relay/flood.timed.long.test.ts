@@ -18,7 +18,7 @@ async function countRefusedCalls({ managementUrl }: TestSite): Promise<number> {
 }
 
 test('R134 1,200 exchanges of one service at a provider that takes 3 s leave another user’s sign-in a slot', async () => {
-  const site = await startSite({ env: { RATE_LIMIT_PER_ADDRESS: '0' } });
+  const site = await startSite({ env: { RATE_LIMIT_PER_ADDRESS_PER_MINUTE: '0' } });
   const storage = await openStorageOf(site);
   const { agent } = await signIn(site);
   const { userId } = await sessionOf(site, agent);

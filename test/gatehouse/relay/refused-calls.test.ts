@@ -9,7 +9,7 @@ import { createAdministrator, relayThread } from './service.ts';
 let site: TestSite;
 let storage: StorageAccess;
 beforeAll(async () => {
-  site = await startSite({ env: { RATE_LIMIT_PER_RELAY_TOKEN: '0' } });
+  site = await startSite({ env: { RATE_LIMIT_PER_RELAY_TOKEN_PER_MINUTE: '0' } });
   storage = await openStorageOf(site);
 });
 afterAll(async () => {

@@ -17,7 +17,7 @@ let adminBrowser: UserAgent;
 let apiToken: string;
 let token: string;
 beforeAll(async () => {
-  site = await startSite({ sandbox: { accessTokenSeconds: 3_600 }, env: { RATE_LIMIT_PER_SESSION: '40' } });
+  site = await startSite({ sandbox: { accessTokenSeconds: 3_600 }, env: { RATE_LIMIT_PER_SESSION_PER_MINUTE: '40' } });
   storage = await openStorageOf(site);
   admin = await createAdministrator(site, storage);
   ({ agent: adminBrowser } = await signIn(site, 'admin@example.test'));

@@ -35,7 +35,7 @@ async function siteOn(kind: 'SQLite' | 'Redis', env: Record<string, string> = {}
     apps: (provider, url) => [provider.app(url), ...(secondApp ? [provider.app(url, secondApp)] : [])],
     env: {
       TRUSTED_PROXIES: '127.0.0.1',
-      RATE_LIMIT_SIGN_INS_PER_ADDRESS: '60',
+      RATE_LIMIT_SIGN_INS_PER_ADDRESS_PER_MINUTE: '60',
       ...(redis && { REDIS_URL: redis.url }),
       ...env,
     },
@@ -99,7 +99,10 @@ test.for(['SQLite', 'Redis'] as const)(
 
 test('R91 the limit counts every kind of start, counts an IPv6 network as one, and says how long to wait', async () => {
   stopClock();
-  const { site } = await siteOn('SQLite', { RATE_LIMIT_SIGN_INS_PER_ADDRESS: '3', TRUSTED_PROXIES: '127.0.0.1' });
+  const { site } = await siteOn('SQLite', {
+    RATE_LIMIT_SIGN_INS_PER_ADDRESS_PER_MINUTE: '3',
+    TRUSTED_PROXIES: '127.0.0.1',
+  });
   const { agent } = await attempt(site);
   const csrfToken = await csrfTokenOf(site, agent);
   const connecting = await agent.request(`${site.url}/connections/elsewhere`, {
@@ -146,7 +149,7 @@ test('R91 a pending request takes less than 300 bytes plus return_to of at most 
 });
 
 test('R95 1,000 anonymous starts do not displace the failed attempts of other users', async () => {
-  const env = { RATE_LIMIT_SIGN_INS_PER_ADDRESS: '0', ADMIN_APP: 'elsewhere' };
+  const env = { RATE_LIMIT_SIGN_INS_PER_ADDRESS_PER_MINUTE: '0', ADMIN_APP: 'elsewhere' };
   const { site } = await siteOn('SQLite', env, { id: 'unlisted', callbackUrls: ['https://elsewhere.example/cb'] });
   site.provider.setModes({ claims: (claims) => ({ ...claims, groups: ['gatehouse-admins'] }) });
   const { agent: admin } = await attempt(site, { path: START });

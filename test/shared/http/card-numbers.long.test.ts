@@ -63,7 +63,11 @@ let csrf: string;
 beforeAll(async () => {
   recorder = recordOutbound();
   // Otherwise the limits would refuse most of these requests.
-  const unlimited = { RATE_LIMIT_PER_ADDRESS: '0', RATE_LIMIT_PER_SESSION: '0', RATE_LIMIT_PER_RELAY_TOKEN: '0' };
+  const unlimited = {
+    RATE_LIMIT_PER_ADDRESS_PER_MINUTE: '0',
+    RATE_LIMIT_PER_SESSION_PER_MINUTE: '0',
+    RATE_LIMIT_PER_RELAY_TOKEN_PER_MINUTE: '0',
+  };
   site = await startSite({ env: { LOG_LEVEL: 'trace', ...unlimited } });
   const { agent: browser } = await signIn(site);
   cookie = browser.cookies.header(site.url);

@@ -54,7 +54,7 @@ describe('R68, R69: the same response with the same headers on both paths', () =
 test.each(['/threads/current', '/bin/45717360', '/relay/threads/current', '/relay/bin/45717360'])(
   'R89: a request is counted for its address once, on both paths: %s',
   async (path) => {
-    const limited = await startSite({ env: { RATE_LIMIT_PER_ADDRESS: '4' } });
+    const limited = await startSite({ env: { RATE_LIMIT_PER_ADDRESS_PER_MINUTE: '4' } });
     try {
       const statuses: number[] = [];
       for (const added of [{}, { 'content-length': '0' }, {}, { 'content-length': '0' }, {}, { 'content-length': '0' }])

@@ -116,7 +116,7 @@ test('R89 under overload every request is refused and counted, and the managemen
 
 describe('R89 requests of a caller per minute', () => {
   test('are counted by address without a session, and refused with Retry-After', async () => {
-    const site = await startWithoutSandbox({ apps: [], env: { RATE_LIMIT_PER_ADDRESS: '20' } });
+    const site = await startWithoutSandbox({ apps: [], env: { RATE_LIMIT_PER_ADDRESS_PER_MINUTE: '20' } });
     try {
       const statuses: number[] = [];
       let last = await sendRequest(`${site.url}/session`);

@@ -13,7 +13,7 @@ describe('R104 the limit by address behind a proxy', () => {
   beforeAll(async () => {
     limited = await startWithoutSandbox({
       apps: [],
-      env: { TRUSTED_PROXIES: '127.0.0.1', RATE_LIMIT_PER_ADDRESS: '20' },
+      env: { TRUSTED_PROXIES: '127.0.0.1', RATE_LIMIT_PER_ADDRESS_PER_MINUTE: '20' },
     });
   });
   afterAll(() => limited.close());

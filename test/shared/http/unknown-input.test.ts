@@ -14,7 +14,7 @@ let administratorHeaders: Record<string, string>;
 let documented: Record<string, Record<string, { parameters?: { name: string; in: string }[]; requestBody?: unknown }>>;
 beforeAll(async () => {
   site = await startSite({
-    env: { ADMIN_APP: 'platform', RATE_LIMIT_PER_ADDRESS: '0', RATE_LIMIT_PER_SESSION: '0' },
+    env: { ADMIN_APP: 'platform', RATE_LIMIT_PER_ADDRESS_PER_MINUTE: '0', RATE_LIMIT_PER_SESSION_PER_MINUTE: '0' },
   });
   const storage = await openStorageOf(site);
   const admin = await createAdministrator(site, storage);

@@ -14,7 +14,7 @@ let site: TestSite;
 let storage: StorageAccess;
 beforeAll(async () => {
   site = await startSite({
-    env: { ...SLOTS, RATE_LIMIT_SIGN_INS_PER_ADDRESS: '0' },
+    env: { ...SLOTS, RATE_LIMIT_SIGN_INS_PER_ADDRESS_PER_MINUTE: '0' },
     app: { par: 'required' },
   });
   storage = await openStorageOf(site);
