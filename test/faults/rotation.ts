@@ -28,13 +28,13 @@ export interface RotationTally {
 interface StatusReport {
   keys: {
     kid: string;
-    seals: boolean;
-    held: boolean;
+    encrypts: boolean;
+    configured: boolean;
     records: number;
     kinds: Record<string, number>;
-    droppable: boolean;
+    removable: boolean;
   }[];
-  processes: { seals: string }[];
+  processes: { encryptsWith: string }[];
 }
 
 /** @param options `grants`: including those of the crowd; `perSecond`: requests that each need a refresh */
@@ -81,7 +81,7 @@ export async function rotateUnderLoad(
   expect(refreshes).toBeGreaterThan(0.9 * Math.min(requests, crowd.users.length));
   expect(crowd.provider.refusals()).toBe(0);
   expect([rotation.status, rotation.stderr]).toEqual([0, '']);
-  expect(JSON.parse(rotation.stdout)).toMatchObject({ key: kidOf(newKey), unreadable: {}, droppable: [kidOf(oldKey)] });
+  expect(JSON.parse(rotation.stdout)).toMatchObject({ kid: kidOf(newKey), unreadable: {}, removable: [kidOf(oldKey)] });
 
   crowd.provider.lifetimeSeconds = 3_600;
   await Promise.all(crowd.members.map((member) => restart(member, newKey)));
@@ -110,11 +110,11 @@ async function killRotation(
   const report = await statusOf(env);
   const [sealing, opening] = report.keys;
   expect(report.keys).toHaveLength(2);
-  expect(sealing).toMatchObject({ kid: newKid, seals: true, droppable: false });
-  expect(opening).toMatchObject({ seals: false, held: true, droppable: false });
+  expect(sealing).toMatchObject({ kid: newKid, encrypts: true, removable: false });
+  expect(opening).toMatchObject({ encrypts: false, configured: true, removable: false });
   expect((sealing?.kinds.grant ?? 0) + (opening?.kinds.grant ?? 0)).toBe(grants);
   expect(opening?.records).toBeGreaterThan(0);
-  expect(report.processes.map(({ seals }) => seals)).toEqual(report.processes.map(() => newKid));
+  expect(report.processes.map(({ encryptsWith }) => encryptsWith)).toEqual(report.processes.map(() => newKid));
   expect(report.processes.length).toBeGreaterThan(0);
   const withoutOldKey = await runCommandProcess(['keys', 'status'], {
     ...env,

@@ -234,14 +234,14 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('SIGHUP with %s', (kind) => {
     write('keys', `${next},${old}`);
     await reloadAll();
     expect(await listProcesses()).toEqual([
-      expect.objectContaining({ seals: kidOf(next), opens: [kidOf(next), kidOf(old)] }),
-      expect.objectContaining({ seals: kidOf(next), opens: [kidOf(next), kidOf(old)] }),
+      expect.objectContaining({ encryptsWith: kidOf(next), decryptsWith: [kidOf(next), kidOf(old)] }),
+      expect.objectContaining({ encryptsWith: kidOf(next), decryptsWith: [kidOf(next), kidOf(old)] }),
     ]);
     const rotated = await runCommand(['keys', 'rotate', '--json'], settings());
-    expect(JSON.parse(rotated.stdout)).toMatchObject({ key: kidOf(next), droppable: [kidOf(old)] });
+    expect(JSON.parse(rotated.stdout)).toMatchObject({ kid: kidOf(next), removable: [kidOf(old)] });
     write('keys', next);
     await reloadAll();
-    expect((await listProcesses()).map(({ opens }: { opens: string[] }) => opens)).toEqual([
+    expect((await listProcesses()).map(({ decryptsWith }: { decryptsWith: string[] }) => decryptsWith)).toEqual([
       [kidOf(next)],
       [kidOf(next)],
     ]);

@@ -12,11 +12,11 @@ export function keyReportText({ keys, processes }: KeyReport): string {
   ].join('\n');
 }
 
-export function keyState({ seals, held, droppable, unused }: ListedKey): string {
-  if (seals) return 'seals';
-  if (!held) return 'given up';
+export function keyState({ encrypts, configured, removable, unused }: ListedKey): string {
+  if (encrypts) return 'encrypts';
+  if (!configured) return 'given up';
   if (unused) return 'not used yet';
-  return droppable ? 'can be dropped' : 'opens, still needed';
+  return removable ? 'can be removed' : 'decrypts, still needed';
 }
 
 function kindsOf(kinds: Record<string, number>): string {
@@ -25,11 +25,11 @@ function kindsOf(kinds: Record<string, number>): string {
     .join(', ');
 }
 
-/** Returns a text such as "2 (1 seals with k1, 1 seals with k2)". */
+/** Returns a text such as "2 (1 encrypts with k1, 1 encrypts with k2)". */
 export function processesText(processes: readonly KeyHolder[]): string {
-  const bySealing = Map.groupBy(processes, ({ seals }) => seals);
+  const bySealing = Map.groupBy(processes, ({ encryptsWith }) => encryptsWith);
   const parts = [...bySealing].map(
-    ([kid, holders]) => `${holders.length} ${holders.length === 1 ? 'seals' : 'seal'} with ${kid}`,
+    ([kid, holders]) => `${holders.length} ${holders.length === 1 ? 'encrypts' : 'encrypt'} with ${kid}`,
   );
   return `${processes.length}${parts.length > 0 ? ` (${parts.join(', ')})` : ''}`;
 }

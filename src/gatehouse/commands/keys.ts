@@ -16,7 +16,7 @@ export function define(keys: Command, terminal: Terminal): void {
 
   keys
     .command('status')
-    .description('count the records that each key seals, and say which key can be dropped')
+    .description('count the records that each key seals, and say which key can be removed')
     .option(JSON_FLAG, 'print {"keys", "processes"} (use npm run -s)')
     .action(async ({ json = false }: JsonOption) => {
       const { readReport } = await import('./operator-keys.ts');
@@ -27,13 +27,13 @@ export function define(keys: Command, terminal: Terminal): void {
   keys
     .command('rotate')
     .description('seal every record again with the first key of ENCRYPTION_KEYS, while Gatehouse runs')
-    .option(JSON_FLAG, 'print {"key", "resealed", "unreadable", "droppable"} (use npm run -s)')
+    .option(JSON_FLAG, 'print {"kid", "reencrypted", "unreadable", "removable"} (use npm run -s)')
     .addHelpText('after', ROTATE_HELP)
     .action(async ({ json = false }: JsonOption) => {
       const { rotate } = await import('./operator-keys.ts');
       const { kid, result, unused } = await rotate(terminal);
-      const { resealed, retired: droppable } = result;
-      const data = { key: kid, resealed, unreadable: Object.fromEntries(result.unreadable), droppable };
+      const { resealed: reencrypted, retired: removable } = result;
+      const data = { kid, reencrypted, unreadable: Object.fromEntries(result.unreadable), removable };
       printResult(terminal, { json, data, text: rotationText(kid, result, unused) });
     });
 
@@ -88,12 +88,12 @@ function addForget(keys: Command, terminal: Terminal): void {
     .description('forget a lost key, so that Gatehouse starts without it')
     .argument('<kid>', 'the id of the lost key')
     .option('--yes', 'forget the key; without this option, only show the records that would be lost')
-    .option(JSON_FLAG, 'print {"key", "done", "records"} (use npm run -s)')
+    .option(JSON_FLAG, 'print {"kid", "done", "records"} (use npm run -s)')
     .addHelpText('after', '\nUsers whose connections this key sealed must connect again.')
     .action(async (kid: string, { yes = false, json = false }: JsonOption & { yes?: boolean }) => {
       const { forget } = await import('./operator-keys.ts');
       const records = await forget(terminal, kid, yes);
-      printResult(terminal, { json, data: { key: kid, done: yes, records }, text: forgetText(kid, yes, records) });
+      printResult(terminal, { json, data: { kid, done: yes, records }, text: forgetText(kid, yes, records) });
       if (!yes) terminal.setExitStatus(1);
     });
 }

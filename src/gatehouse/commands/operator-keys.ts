@@ -33,7 +33,7 @@ async function rotateIn(storage: OpenedStorage, terminal: Terminal): Promise<Rot
   const result = await withProgress(terminal, `Sealing with ${kid}`, await countDue(store, sealer), (advance) =>
     rotateKeys(store, sealer, advance, assertKeyInUse),
   );
-  await auditOperator(store, { event: 'encryption_key.rotated', facts: { kid, resealed: result.resealed } });
+  await auditOperator(store, { event: 'encryption_key.rotated', facts: { kid, reencrypted: result.resealed } });
   const unused = (await listKeys(storage)).filter((key) => key.unused).map((key) => key.kid);
   return { kid, result, unused };
 }

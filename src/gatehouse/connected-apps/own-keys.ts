@@ -22,7 +22,7 @@ import { DAY_MS, HOUR_MS } from '../../shared/time.ts';
 
 export interface OwnKeys {
   /** Lists the published keys: when each was created, and from when it signs, in milliseconds since the epoch. */
-  list(): Promise<{ kid: string; signs: boolean; madeAt: number; signsFrom: number }[]>;
+  list(): Promise<{ kid: string; active: boolean; madeAt: number; signsFrom: number }[]>;
   /** Signs a JWT that is valid for `seconds`, at most `afterMilliseconds`: after that, the key may be removed. */
   sign(claims: JWTPayload, options: { typ: string; seconds: number }): Promise<string>;
   /** Returns the claims of a JWT that we signed and that passes the rules; otherwise undefined. */
@@ -127,7 +127,7 @@ export function createOwnKeys(parts: {
     async list() {
       const stored = await current();
       const { kid: signing } = signingKeyOf(stored, clock());
-      return stored.map(({ kid, madeAt, signsFrom }) => ({ kid, signs: kid === signing, madeAt, signsFrom }));
+      return stored.map(({ kid, madeAt, signsFrom }) => ({ kid, active: kid === signing, madeAt, signsFrom }));
     },
     async sign(claims, { typ, seconds }) {
       const key = await signingKey();

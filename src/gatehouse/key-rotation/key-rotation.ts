@@ -25,7 +25,7 @@ export const rotationJson = z.object({
   total: z.int().nullable().describe('records to seal again; null until they are counted'),
   done: z.int(),
   unreadable: z.record(z.string(), z.int()).describe('records that no key opens, by kind: they are not changed'),
-  droppable: z.array(z.string()).describe('replaced keys: remove them from ENCRYPTION_KEYS'),
+  removable: z.array(z.string()).describe('replaced keys: remove them from ENCRYPTION_KEYS'),
   failure: z.string().nullable().describe('why it ended before all records were sealed'),
 });
 
@@ -116,11 +116,11 @@ export function createKeyRotation(parts: {
     const assertAllSeal = () => assertAllSealWith(store, kid);
     const result = await rotateKeys(store, sealer, progress.advance, assertAllSeal);
     const unreadable = Object.fromEntries(result.unreadable);
-    const resealed = progress.done() - sumOf(result.unreadable);
-    await audit.trail.append({ event: 'encryption_key.rotated', ...job.by, facts: { kid, resealed } });
+    const reencrypted = progress.done() - sumOf(result.unreadable);
+    await audit.trail.append({ event: 'encryption_key.rotated', ...job.by, facts: { kid, reencrypted } });
     // If the progress were saved at the same time, the last save would fail.
     await progress.saved();
-    await finish({ done: progress.done(), unreadable, droppable: [...result.retired], failure: null });
+    await finish({ done: progress.done(), unreadable, removable: [...result.retired], failure: null });
   };
 
   const work = async (): Promise<void> => {
@@ -185,7 +185,7 @@ export function createKeyRotation(parts: {
   };
 }
 
-const NEW_JOB = { finishedAt: null, total: null, done: 0, unreadable: {}, droppable: [], failure: null };
+const NEW_JOB = { finishedAt: null, total: null, done: 0, unreadable: {}, removable: [], failure: null };
 
 const isOpen = ({ finishedAt }: Job) => finishedAt === null;
 

@@ -1,5 +1,5 @@
 /**
- * A report on the encryption keys: how many records each seals, which processes use it, and whether it can be dropped.
+ * A report on the encryption keys: how many records each seals, which processes use it, and whether it can be removed.
  */
 import { isoOrNull } from '../time.ts';
 import { firstUses, keysReplaced } from './key-check.ts';
@@ -16,11 +16,11 @@ interface Storage {
 export interface ListedKey {
   kid: string;
   /** The key is the first of ENCRYPTION_KEYS. */
-  seals: boolean;
+  encrypts: boolean;
   /** The key is in ENCRYPTION_KEYS. */
-  held: boolean;
+  configured: boolean;
   /** A start without the key is not refused. */
-  droppable: boolean;
+  removable: boolean;
   /** No process has sealed with the key yet: it is new and not the first one. */
   unused: boolean;
   /** When a process first sealed with the key (ISO 8601); null if none has, or after it was replaced. */
@@ -52,9 +52,9 @@ export async function listKeys({ store, sealer }: Storage, additional: readonly 
   const [usedSince, replacedKids] = await Promise.all([firstUses(store), keysReplaced(store)]);
   return [...new Set([...sealer.kids, ...usedSince.keys(), ...additional])].map((kid) => ({
     kid,
-    seals: kid === sealer.sealingKid,
-    held: sealer.kids.includes(kid),
-    droppable: !usedSince.has(kid),
+    encrypts: kid === sealer.sealingKid,
+    configured: sealer.kids.includes(kid),
+    removable: !usedSince.has(kid),
     unused: sealer.kids.includes(kid) && !usedSince.has(kid) && !replacedKids.includes(kid),
     firstUsedAt: isoOrNull(usedSince.get(kid)),
   }));

@@ -10,8 +10,8 @@ import type { Store } from './store.ts';
 
 /** A running process. */
 export interface KeyHolder {
-  seals: string;
-  opens: readonly string[];
+  encryptsWith: string;
+  decryptsWith: readonly string[];
   /** The schema version that it writes. */
   schema: number;
 }
@@ -23,7 +23,7 @@ const WAIT_MS = 750;
 /** Responds to roll calls for this process until the store is closed. */
 export async function respondToKeyRollCall(store: Store, sealer: Sealer): Promise<void> {
   const response = (): string => {
-    const holder: KeyHolder = { seals: sealer.sealingKid, opens: sealer.kids, schema: SCHEMA.version };
+    const holder: KeyHolder = { encryptsWith: sealer.sealingKid, decryptsWith: sealer.kids, schema: SCHEMA.version };
     return JSON.stringify(holder);
   };
   // If the store is unavailable, the caller repeats its call.
@@ -62,7 +62,7 @@ export async function callKeyRoll(store: Store): Promise<KeyHolder[]> {
  *   or would go on sealing with the old key
  */
 export async function assertAllSealWith(store: Store, kid: string): Promise<void> {
-  const count = (await callKeyRoll(store)).filter(({ seals }) => seals !== kid).length;
+  const count = (await callKeyRoll(store)).filter(({ encryptsWith }) => encryptsWith !== kid).length;
   if (count === 0) return;
   const subject = count === 1 ? 'A running process seals' : `${count} running processes seal`;
   throw new AppError('version_conflict', {

@@ -12,7 +12,7 @@ export interface RotationResult {
   resealed: number;
   /** The number of records of each kind that no key opens. They are not changed. */
   unreadable: ReadonlyMap<string, number>;
-  /** Keys that no longer seal any record and can be dropped. */
+  /** Keys that no longer seal any record and can be removed. */
   retired: readonly string[];
 }
 

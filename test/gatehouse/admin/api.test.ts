@@ -162,7 +162,7 @@ relay-tokens/{nightly}/rotate {} # 200 id version name prefix scopes apps routes
 webhooks/{webhook}/rotate {} # 200 id version url events disabled state createdAt overlapEndsAt failingSince lastAttempt secret
 webhooks/{webhook}/test # 200 id event state createdAt nextAt attempts body
 webhooks/{webhook}/messages/{message}/resend # 200 id event state createdAt nextAt attempts body
-keys/rotate-encryption {} # 202 kid startedAt finishedAt total done unreadable droppable failure
+keys/rotate-encryption {} # 202 kid startedAt finishedAt total done unreadable removable failure
 connected-apps/second/disconnect-everyone # 202 app startedAt finishedAt total done results
 users/{uma}/disable # 200 id issuer subject name email firstSignInAt lastSignInAt disabled disabledAt
 `;

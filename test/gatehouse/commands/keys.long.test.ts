@@ -77,8 +77,8 @@ for (const kind of ['SQLite', 'Redis'] satisfies StoreKind[]) {
 
       await restart(newKeyFirst);
       const beforeRotation = await run(newKeyFirst, 'status');
-      expect(beforeRotation.stdout).toContain(`${firstId}  opens, still needed  3`);
-      expect(beforeRotation.stdout).toContain(`Running processes: 1 (1 seals with ${secondId})`);
+      expect(beforeRotation.stdout).toContain(`${firstId}  decrypts, still needed  3`);
+      expect(beforeRotation.stdout).toContain(`Running processes: 1 (1 encrypts with ${secondId})`);
 
       const withoutFirstKey = await refusalWith(secondKey);
       expect(withoutFirstKey).toContain(`"${firstId}", which ENCRYPTION_KEYS does not hold, still seals 3 records`);
@@ -90,8 +90,8 @@ for (const kind of ['SQLite', 'Redis'] satisfies StoreKind[]) {
         new RegExp(`sealed with ${secondId}: \\d+ were[\\s\\S]*Remove from ENCRYPTION_KEYS: ${firstId}\n$`),
       );
       const secondRotation = JSON.parse((await run(newKeyFirst, 'rotate', '--json')).stdout);
-      expect(secondRotation).toEqual({ key: secondId, resealed: 0, unreadable: {}, droppable: [] });
-      expect((await run(newKeyFirst, 'status')).stdout).toContain(`${firstId}  can be dropped  0`);
+      expect(secondRotation).toEqual({ kid: secondId, reencrypted: 0, unreadable: {}, removable: [] });
+      expect((await run(newKeyFirst, 'status')).stdout).toContain(`${firstId}  can be removed  0`);
       expect((await run(newKeyFirst, 'rotate')).stdout).not.toContain('comes after it');
 
       await restart(secondKey);
@@ -101,13 +101,13 @@ for (const kind of ['SQLite', 'Redis'] satisfies StoreKind[]) {
         keys: [
           {
             kid: secondId,
-            seals: true,
-            held: true,
+            encrypts: true,
+            configured: true,
             kinds: { grant: 1, session: 1, 'session-id-token': 1 },
-            droppable: false,
+            removable: false,
           },
         ],
-        processes: [{ seals: secondId }],
+        processes: [{ encryptsWith: secondId }],
       });
     });
 
@@ -146,7 +146,7 @@ for (const kind of ['SQLite', 'Redis'] satisfies StoreKind[]) {
       expect([response.status, JSON.parse(response.body).code]).toEqual([401, 'sign_in_required']);
       const status = JSON.parse((await run(thirdKey, 'status', '--json')).stdout);
       expect(status.keys).toContainEqual(
-        expect.objectContaining({ kid: secondId, held: false, kinds: { grant: 1 }, droppable: true }),
+        expect.objectContaining({ kid: secondId, configured: false, kinds: { grant: 1 }, removable: true }),
       );
       // The next sign-in connects the user again.
       const signedInAgain = await fleet.signIn(UMA);

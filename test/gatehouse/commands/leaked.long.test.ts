@@ -141,7 +141,7 @@ test('an encryption key: every record is sealed with a new one, and users notice
   expect(newKey).not.toBe(leakedKeys);
   expect(await readThread()).toBe(200);
   const { keys } = JSON.parse((await runCommand(['keys', 'status', '--json'], site.env)).stdout);
-  expect(keys).toMatchObject([{ kid: newKey.split(':')[0], seals: true }]);
+  expect(keys).toMatchObject([{ kid: newKey.split(':')[0], encrypts: true }]);
   expect((await runCommand(['keys', 'status'], { ...site.env, ENCRYPTION_KEYS: leakedKeys })).status).toBe(78);
 });
 

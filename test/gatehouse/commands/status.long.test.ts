@@ -47,8 +47,8 @@ describe.each(['SQLite', 'Redis'])('on %s', (kind) => {
       storage: { name, schema: expect.any(Number), fault: null },
       management: expect.stringMatching(/^127\.0\.0\.1:\d+$/),
       here: { ready: true },
-      processes: [expect.objectContaining({ seals: kid, opens: [kid] })],
-      keys: [expect.objectContaining({ kid, seals: true, held: true })],
+      processes: [expect.objectContaining({ encryptsWith: kid, decryptsWith: [kid] })],
+      keys: [expect.objectContaining({ kid, encrypts: true, configured: true })],
       connections: expect.objectContaining({ active: 1, reconnect_needed: 0 }),
       sessions: 1,
       lastBackup: null,
@@ -56,7 +56,7 @@ describe.each(['SQLite', 'Redis'])('on %s', (kind) => {
     await run(['backup', join(site.dataDirectory, '..', `${kind}.backup`)]);
     const text = (await run(['status'])).stdout;
     expect(text).toMatch(/^version +\d+\.\d+\.\d+.*\nstorage +\w+.*, responds, schema \d+\nthis machine +ready\n/);
-    expect(text).toMatch(/\nprocesses +1 \(1 seals with \S+\)\nkeys +\S+ \(seals\)\nconnections +active: 1\n/);
+    expect(text).toMatch(/\nprocesses +1 \(1 encrypts with \S+\)\nkeys +\S+ \(encrypts\)\nconnections +active: 1\n/);
     expect(text).toMatch(/\nlast backup +\d{4}-\d\d-\d\dT.*Z\n$/);
     expect(text).not.toContain(site.env.ENCRYPTION_KEYS?.split(':')[1] ?? '');
     if (redis) expect(text).not.toContain('redis://');

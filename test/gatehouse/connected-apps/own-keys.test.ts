@@ -101,11 +101,11 @@ test('lists each published key with the times of its creation and first signatur
   const ownKeys = startProcess();
   await ownKeys.rotate();
   const [signing, next] = (await ownKeys.list()).slice(-2);
-  expect(signing).toMatchObject({ signs: true });
-  expect(next).toMatchObject({ signs: false, signsFrom: (next?.madeAt ?? 0) + DAY });
+  expect(signing).toMatchObject({ active: true });
+  expect(next).toMatchObject({ active: false, signsFrom: (next?.madeAt ?? 0) + DAY });
   const listed = await ownKeys.list();
   expect(listed.map(({ kid }) => kid)).toEqual(await kidsOf(ownKeys));
-  expect(listed.filter(({ signs }) => signs)).toHaveLength(1);
+  expect(listed.filter(({ active }) => active)).toHaveLength(1);
 });
 
 test('reads the keys again after ten seconds, or if the clock was set back', async () => {

@@ -110,7 +110,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('with %s', (kind) => {
     expect((json.items as { event: string; facts: unknown; actor: unknown }[]).map(({ event }) => event)).toEqual([
       ...['encryption_key.rotated', 'encryption_key.rotation_started'],
     ]);
-    expect(json.items).toMatchObject([{ facts: { kid: newKid, resealed: total }, actor: { kind: 'admin_token' } }, {}]);
+    expect(json.items).toMatchObject([{ facts: { kid: newKid, reencrypted: total }, actor: { kind: 'admin_token' } }, {}]);
   });
 
   test.skipIf(missing)('a permanent failure ends it, says what to do, and is logged', async () => {
@@ -143,8 +143,8 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('with %s', (kind) => {
 
   test.skipIf(missing)('R88 the dates of signing keys: when each was made, and when the next one signs', async () => {
     await admin.call('POST', '/keys/rotate-signing', {});
-    const signing = (await readKeys()).signing as { signs: boolean; createdAt: string; signsFrom: string }[];
-    expect(signing.map(({ signs }) => signs)).toEqual([true, false]);
+    const signing = (await readKeys()).signing as { active: boolean; createdAt: string; signsFrom: string }[];
+    expect(signing.map(({ active }) => active)).toEqual([true, false]);
     const [now, next] = signing.map(({ createdAt, signsFrom }) => Date.parse(signsFrom) - Date.parse(createdAt));
     expect([now, next]).toEqual([0, 86_400_000]);
   });

@@ -1,4 +1,4 @@
-/** Key rotation in the store: which records are resealed, which are not changed, and when a key can be dropped. */
+/** Key rotation in the store: which records are resealed, which are not changed, and when a key can be removed. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -226,7 +226,7 @@ describe('R48: a key that still seals a record', () => {
     await respondToKeyRollCall(other, rotatingSealer);
     await expect
       .poll(() => callKeyRoll(store))
-      .toEqual([{ seals: 'new', opens: ['new', 'old'], schema: SCHEMA.version }]);
+      .toEqual([{ encryptsWith: 'new', decryptsWith: ['new', 'old'], schema: SCHEMA.version }]);
 
     await other.close();
     expect(await callKeyRoll(store)).toEqual([]);

@@ -69,7 +69,7 @@ const MAX_WAIT_MS = 30;
 
 const signingKey = z.object({
   kid: z.string(),
-  signs: z.boolean(),
+  active: z.boolean(),
   createdAt: z.iso.datetime(),
   signsFrom: z.iso.datetime().describe('when the key starts to sign; a key with a future time is only published'),
 });
@@ -81,11 +81,11 @@ const keysJson = z.object({
   encryption: z.array(
     z.object({
       kid: z.string(),
-      seals: z.boolean().describe('true for the first key of ENCRYPTION_KEYS'),
-      held: z.boolean().describe('ENCRYPTION_KEYS contains it'),
+      encrypts: z.boolean().describe('true for the first key of ENCRYPTION_KEYS'),
+      configured: z.boolean().describe('ENCRYPTION_KEYS contains it'),
       records: z.int().nullable().describe('the number of records that it seals; null until counted'),
       kinds: z.record(z.string(), z.int()).nullable().describe('the same number by kind of record'),
-      droppable: z.boolean().describe('processes start without it'),
+      removable: z.boolean().describe('processes start without it'),
       unused: z.boolean().describe('no process has sealed with it yet: a new key that is not the first one'),
       firstUsedAt: z.iso.datetime().nullable().describe('null before its first use, and after it was replaced'),
     }),
@@ -126,15 +126,15 @@ export function keyRoutes(parts: AdminParts) {
   };
 
   const signingKeys = async (): Promise<SigningKey[]> =>
-    (await ownKeys.list()).map(({ kid, signs, madeAt, signsFrom }) => ({
+    (await ownKeys.list()).map(({ kid, active, madeAt, signsFrom }) => ({
       kid,
-      signs,
+      active,
       createdAt: isoTime(madeAt),
       signsFrom: isoTime(signsFrom),
     }));
 
   const countToEncrypt = ({ keys }: CountedReport) =>
-    keys.filter(({ seals }) => !seals).reduce((sum, { records }) => sum + records, 0);
+    keys.filter(({ encrypts }) => !encrypts).reduce((sum, { records }) => sum + records, 0);
 
   const rotate = (req: Request) => audited(audit, req, { event: 'signing_key.rotated' }, () => ownKeys.rotate());
 
