@@ -121,7 +121,7 @@ export interface RelayCall {
   /** Milliseconds since the epoch. */
   now: number;
   /** True for a token exchange in which the provider could not narrow the token: only the whole one is available. */
-  unnarrowed?: boolean;
+  fullScope?: boolean;
   /** True for a token exchange in which an ID token proves the user. */
   idToken?: boolean;
 }
@@ -268,7 +268,7 @@ const RULES: readonly {
     rule: 'fullScope',
     check: 'The relay token may get the whole access token.',
     detail: 'Rule fullScope: the provider issues no narrower token, and the relay token may not get the whole one.',
-    allows: ({ fullScope }, { unnarrowed }) => (unnarrowed === true ? fullScope : undefined),
+    allows: ({ fullScope }, call) => (call.fullScope === true ? fullScope : undefined),
   },
 ];
 

@@ -195,7 +195,7 @@ export function createTokenExchange(parts: {
       }
       case 'unsupported': {
         if (narrowing.resource !== undefined) return refuse('invalid_target', NO_TOKEN_FOR_RESOURCE);
-        const access = { scope: 'token:exchange' as const, app: app.id, subject, unnarrowed: true };
+        const access = { scope: 'token:exchange' as const, app: app.id, subject, fullScope: true };
         return refusedByPolicy(caller, access) ?? wholeToken(caller.token.id, subject.id, app);
       }
     }

@@ -58,7 +58,7 @@ describe('a rule', () => {
     ['serviceAccount', {}, accountWith({ moved: true })],
     ['assertUser', {}, userWith({ proven: false })],
     ['acceptIdTokens', {}, { idToken: true }],
-    ['fullScope', {}, { unnarrowed: true }],
+    ['fullScope', {}, { fullScope: true }],
   ];
   test.each(cases)('%s alone refuses a call: policy %j, call %j', (rule, policyChanges, callChanges) => {
     expect(decide(POLICY, CALL)).toEqual({ allowed: true });
@@ -94,7 +94,7 @@ describe('a rule', () => {
     expect(passedRules(BIN_CALL)).toEqual(RULES_OF_EVERY_CALL);
 
     const policyWithFlags = { ...POLICY, assertUser: true, fullScope: true, acceptIdTokens: true };
-    const callWithFlags: RelayCall = { ...CALL, ...userWith({ proven: false }), idToken: true, unnarrowed: true };
+    const callWithFlags: RelayCall = { ...CALL, ...userWith({ proven: false }), idToken: true, fullScope: true };
     expect(passedRules(callWithFlags, policyWithFlags).toSorted()).toEqual(
       [...RULES_OF_USERS, 'acceptIdTokens', 'assertUser', 'fullScope'].toSorted(),
     );

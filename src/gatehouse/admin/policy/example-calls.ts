@@ -16,7 +16,7 @@ export interface ExampleCall {
   user: string | undefined;
   serviceAccount: string | undefined;
   proof: 'assertion' | 'id_token' | 'none';
-  unnarrowed: boolean;
+  fullScope: boolean;
 }
 
 export interface Examples {
@@ -82,7 +82,7 @@ function assertionCommand(publicHref: string) {
 }
 
 function requestOf(call: ExampleCall): ExampleRequest {
-  const { scope, app, route, user, proof, serviceAccount, unnarrowed } = call;
+  const { scope, app, route, user, proof, serviceAccount, fullScope } = call;
   const unprovenUser = proof === 'none' ? user : undefined;
   const assertion: Fields = [['Gatehouse-User-Assertion', PROOF]];
   const account: Fields = [['Gatehouse-Service-Account', serviceAccount ?? '']];
@@ -117,7 +117,7 @@ function requestOf(call: ExampleCall): ExampleRequest {
         ['subject_token', unprovenUser ?? provenSubject],
         ['subject_token_type', TOKEN_TYPES[unprovenUser === undefined && proof === 'none' ? 'assertion' : proof]],
         ...(app === undefined ? [] : ([['audience', app]] as const)),
-        ...(unnarrowed ? ([['scope', 'openid']] as const) : []),
+        ...(fullScope ? ([['scope', 'openid']] as const) : []),
       ];
       return { url: '/relay/token', headers: [], form };
     }

@@ -10,7 +10,7 @@ import type { RelayToken } from '../../relay/relay-token.ts';
 import { findNamedUser } from '../named-user.ts';
 import type { AdminParts } from '../parts.ts';
 import { conditionsOf } from './conditions.ts';
-import { exampleCalls } from './example-calls.ts';
+import { type Examples, exampleCalls } from './example-calls.ts';
 
 export const PROOFS = ['assertion', 'id_token', 'none'] as const;
 
@@ -26,7 +26,7 @@ export const questionSchema = z.strictObject({
     .enum(PROOFS)
     .default('assertion')
     .describe('the proof of the user; an ID token requires acceptIdTokens, and none requires assertUser'),
-  unnarrowed: z
+  fullScope: z
     .boolean()
     .default(false)
     .describe('token exchange: fewer scopes are requested than granted, and the provider issues no narrower token'),
@@ -47,24 +47,10 @@ export const explainedJson = z.object({
   rules: z.array(checkJson.extend({ rule: z.string() })).describe('in the order in which they are applied'),
   conditions: z.array(checkJson).describe('what the call needs in addition to the policy'),
   user: z.string().nullable().describe('the id of the user'),
-  examples: z
-    .object({
-      curl: z.string(),
-      typescript: z.string(),
-      python: z.string(),
-      assertion: z
-        .object({ cookie: z.string(), shell: z.string() })
-        .optional()
-        .describe(
-          'set if the call needs ASSERTION: the shell command that gets it with the session cookie of a browser',
-        ),
-    })
-    .describe(
-      'the call, with the relay token in the environment variable RELAY_TOKEN and a proof in ASSERTION or ID_TOKEN',
-    ),
 });
 
-export type Explained = z.output<typeof explainedJson>;
+/** The page also has the call in each language, which the API leaves out: its code may change. */
+export type Explained = z.output<typeof explainedJson> & { examples: Examples };
 
 /** @throws AppError `invalid_request` for a wrong user or address */
 export function createExplain({ relay, connectedApps, grants, users, publicUrl, clock }: AdminParts) {
@@ -113,7 +99,7 @@ export function createExplain({ relay, connectedApps, grants, users, publicUrl, 
       everyUser: scope === 'connections:read' && subject === undefined,
       address,
       now: clock(),
-      unnarrowed: isExchange && question.unnarrowed,
+      fullScope: isExchange && question.fullScope,
       idToken: isExchange && proof === 'id_token',
     };
   };
@@ -122,7 +108,7 @@ export function createExplain({ relay, connectedApps, grants, users, publicUrl, 
     refuseTwoSubjects(question);
     const user = await userOf(question);
     const call = await callOf(question, user);
-    const { scope, proof, unnarrowed, serviceAccount } = question;
+    const { scope, proof, fullScope, serviceAccount } = question;
     const route = routeOf(call.app, question.route);
     const decision = decide(token, call);
     const incomplete = decision.allowed ? incompleteText(call, question) : undefined;
@@ -131,7 +117,7 @@ export function createExplain({ relay, connectedApps, grants, users, publicUrl, 
       rules: checkRules(token, call),
       conditions: await conditionsOf({ apps, connections }, call, question.route),
       user: user ?? null,
-      examples: exampleCalls(publicUrl.href, { scope, app: call.app, route, user, serviceAccount, proof, unnarrowed }),
+      examples: exampleCalls(publicUrl.href, { scope, app: call.app, route, user, serviceAccount, proof, fullScope }),
     };
   };
 }

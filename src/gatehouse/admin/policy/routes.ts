@@ -56,7 +56,7 @@ export function policyRoutes(parts: AdminParts) {
       user = '',
       serviceAccount = '',
       proof,
-      unnarrowed,
+      fullScope,
       address,
     } = question;
     const allItems = { limit: Number.POSITIVE_INFINITY };
@@ -81,7 +81,7 @@ export function policyRoutes(parts: AdminParts) {
           proof,
           // The default is the address of the administrator.
           address: queryField(req, 'address') === undefined ? req.context.address : address,
-          unnarrowed: unnarrowed ? 'yes' : '',
+          fullScope: fullScope ? 'yes' : '',
         },
         faults,
       },
@@ -94,7 +94,7 @@ export function policyRoutes(parts: AdminParts) {
 
     explain: operation(
       {
-        summary: 'Explain how each rule judges a relay call, whether it would be allowed, and how to make it',
+        summary: 'Explain how each rule judges a relay call, and whether it would be allowed',
         body: questionSchema,
         response: explainedJson,
       },
@@ -119,7 +119,7 @@ function questionOf(req: Request, relayToken: string | undefined): Question {
     serviceAccount: field('serviceAccount'),
     address: field('address') ?? '',
     proof: PROOFS.find((proof) => proof === field('proof')) ?? 'assertion',
-    unnarrowed: field('unnarrowed') === 'yes',
+    fullScope: field('fullScope') === 'yes',
   };
 }
 

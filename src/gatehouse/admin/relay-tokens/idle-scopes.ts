@@ -97,7 +97,7 @@ export async function callsOf(
   const proof = assertUser && user !== undefined ? 'none' : 'assertion';
   const { items } = await accounts.page({ limit: 1, filter: (account) => account.app === app });
   const callOf = (scope: RelayScope): ExampleCall => ({
-    ...{ scope, app, route, proof, unnarrowed: false },
+    ...{ scope, app, route, proof, fullScope: false },
     // Only a token that may name users can list the connections of all.
     user: scope === 'connections:read' && !assertUser ? (user ?? 'USER') : user,
     serviceAccount: callsPlatform(scope) && users === 'none' ? items[0]?.id : undefined,

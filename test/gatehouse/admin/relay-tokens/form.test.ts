@@ -124,7 +124,7 @@ describe('the first call of a new token', () => {
     app: 'crm',
     route: undefined,
     user: undefined,
-    unnarrowed: false,
+    fullScope: false,
     serviceAccount: undefined,
   };
 
