@@ -43,7 +43,10 @@ export const notUnderstoodJson = z.array(
   }),
 );
 
-export const conflictsJson = z.object({ count: z.int(), lines: z.array(z.array(z.int())) });
+export const conflictsJson = z.object({
+  count: z.int(),
+  ranges: z.array(z.object({ lines: z.array(z.int()) })),
+});
 
 export const binOverviewSchema = z.object({
   dataset: z.object({

@@ -108,8 +108,11 @@ function importText(version: DatasetVersion, { badRows }: ImportOptions, note: s
     for (const reason of reasons) lines.push(`  ${words.describeReason(reason)}`);
   }
   if (conflicts.count > 0) {
-    lines.push(words.describeConflicts(conflicts), ...conflicts.lines.map((ofRange) => `  ${words.linesOf(ofRange)}`));
-    const others = conflicts.count - conflicts.lines.length;
+    lines.push(
+      words.describeConflicts(conflicts),
+      ...conflicts.ranges.map((range) => `  ${words.linesOf(range.lines)}`),
+    );
+    const others = conflicts.count - conflicts.ranges.length;
     if (others > 0) lines.push(`  and ${more(others)}`);
   }
   if (notUnderstood.length > 0) {

@@ -30,8 +30,8 @@ export type EntryFault =
 /** Ranges that come more than once, with different facts. They keep the facts that all of their rows share. */
 export interface Conflicts {
   count: number;
-  /** The lines of the first hundred of them, at most ten each. */
-  lines: number[][];
+  /** The first hundred of them, with at most ten lines each. */
+  ranges: { lines: number[] }[];
 }
 
 export interface DatasetBuilder {
@@ -215,13 +215,13 @@ function shorterTable(rows: RowTable, digits: number, shorter: number): Table[] 
 }
 
 function createConflicts() {
-  const lines: number[][] = [];
+  const ranges: Conflicts['ranges'] = [];
   let total = 0;
   return {
-    add(ofRange: number[]) {
+    add(lines: number[]) {
       total++;
-      if (lines.length < MAX_LISTED_CONFLICTS) lines.push(ofRange.slice(0, MAX_LINES_OF_CONFLICT));
+      if (ranges.length < MAX_LISTED_CONFLICTS) ranges.push({ lines: lines.slice(0, MAX_LINES_OF_CONFLICT) });
     },
-    finish: (): Conflicts => ({ count: total, lines }),
+    finish: (): Conflicts => ({ count: total, ranges }),
   };
 }

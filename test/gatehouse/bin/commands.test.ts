@@ -347,7 +347,7 @@ test('bin import tells which rows contradict each other, and which no look-up ca
   expect((await readBinData()).dataset).toMatchObject({
     badRows: 102,
     reasons: [{ reason: 'more_than_8_digits', rows: 101, detail: expect.stringMatching(/^no look-up/) }, { rows: 1 }],
-    conflicts: { count: 102, lines: expect.arrayContaining([[2, 3]]) },
+    conflicts: { count: 102, ranges: expect.arrayContaining([{ lines: [2, 3] }]) },
   });
   await until(async () => (await bankOf('999601'))[0] === 'Same');
   expect(await bankOf('999600')).toEqual([undefined, 'dataset']);

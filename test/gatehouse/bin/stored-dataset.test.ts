@@ -22,7 +22,7 @@ const REPORT = {
   skipped: 1,
   faults: [{ line: 3, reason: 'country_missing' as const }],
   reasons: [{ count: 1, first: { line: 3, reason: 'country_missing' as const } }],
-  conflicts: { count: 1, lines: [[1, 2]] },
+  conflicts: { count: 1, ranges: [{ lines: [1, 2] }] },
   notUnderstood: [{ column: 'Type', rows: 2, values: [{ value: 'LOCAL', rows: 2 }] }],
 };
 const CHANGE = { before: 1, after: 2, added: 1, removed: 0, changed: 0 };

@@ -89,7 +89,7 @@ test('rows of one BIN give it the facts on which they agree, and rows that no lo
     taken: 2,
     skipped: 1,
     reasons: [{ count: 1, first }],
-    conflicts: { count: 1, lines: [[2, 3]] },
+    conflicts: { count: 1, ranges: [{ lines: [2, 3] }] },
   });
 });
 

@@ -50,7 +50,7 @@ describe('the shapes', () => {
       skipped: 0,
       faults: [],
       reasons: [],
-      conflicts: { count: 0, lines: [] },
+      conflicts: { count: 0, ranges: [] },
       notUnderstood: [],
     });
     expect(dataset?.find(bin('99990015'))).toMatchObject({

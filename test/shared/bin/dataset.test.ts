@@ -172,7 +172,7 @@ describe('rows of the same range', () => {
     ];
     for (const set of sets) {
       expect(recordOf(set, '433333')).toEqual({ scheme: 'visa', number: { length: 16, luhn: true } });
-      expect(set.conflicts).toEqual({ count: 1, lines: [[2, 3]] });
+      expect(set.conflicts).toEqual({ count: 1, ranges: [{ lines: [2, 3] }] });
     }
   });
 
@@ -193,7 +193,7 @@ describe('rows of the same range', () => {
 
   test('with the same facts are no conflict', () => {
     const set = build(row('433333', { type: 'debit' }), row('433333', { type: 'debit' }));
-    expect(set.conflicts).toEqual({ count: 0, lines: [] });
+    expect(set.conflicts).toEqual({ count: 0, ranges: [] });
     expect(recordOf(set, '433333')).toMatchObject({ type: 'debit' });
   });
 
@@ -215,7 +215,7 @@ describe('rows of the same range', () => {
       row('43333300', { type: 'credit' }, '43333399'),
       row('43333300000', { type: 'debit' }, '43333399999'),
     );
-    expect(set.conflicts).toEqual({ count: 1, lines: [[2, 3, 4]] });
+    expect(set.conflicts).toEqual({ count: 1, ranges: [{ lines: [2, 3, 4] }] });
     expect(recordOf(set, '43333312')).not.toHaveProperty('type');
   });
 
@@ -226,9 +226,9 @@ describe('rows of the same range', () => {
     const many = Array.from({ length: 12 }, (_, index) => row('400000', { brand: `B${index}` }));
     const { conflicts } = build(...rows.flat(), ...many);
     expect(conflicts.count).toBe(151);
-    expect(conflicts.lines).toHaveLength(100);
-    expect(conflicts.lines[0]).toHaveLength(10);
-    expect(conflicts.lines[1]).toEqual([2, 3]);
+    expect(conflicts.ranges).toHaveLength(100);
+    expect(conflicts.ranges[0]?.lines).toHaveLength(10);
+    expect(conflicts.ranges[1]?.lines).toEqual([2, 3]);
   });
 });
 

@@ -93,7 +93,7 @@ const REPORT = {
   skipped: 0,
   faults: [],
   reasons: [],
-  conflicts: { count: 0, lines: [] },
+  conflicts: { count: 0, ranges: [] },
   notUnderstood: [],
 };
 const NO_AUDIT = { note: () => undefined };

@@ -117,7 +117,7 @@ test('rows that contradict each other are counted before the import, by the API 
     rows: 2,
     badRows: 1,
     reasons: [{ reason: 'more_than_8_digits', rows: 1, line: 4, detail: expect.stringMatching(/^no look-up/) }],
-    conflicts: { count: 1, lines: [[2, 3]] },
+    conflicts: { count: 1, ranges: [{ lines: [2, 3] }] },
   });
   const { body } = await agent.get(`${site.url}/admin/bin/uploads/${json.id}`);
   expect(body).toMatch(/BINs with conflicting rows<\/dt><dd>.*1.*<\/dd>/);
