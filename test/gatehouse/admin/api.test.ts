@@ -23,7 +23,7 @@ connected-apps/second/timeline # id at until kind event text actor user app addr
   actor: {"kind":"relay_token","id":"{nightly}","name":"nightly","path":"/admin/relay-tokens/{nightly}"}
   user: {"id":"{uma}","name":"Uma Okafor"} / app: {"id":"second","name":"Collaboration second"}
   details: {"app":"second","requestId":"{uuid}"}
-relay-tokens/{nightly} # id version name prefix scopes apps routes users networks expiresAt assertUser fullScope acceptIdTokens state binCallsPerMonth createdAt rotatedAt overlapEndsAt lastUsedAt lastUsedFrom idleScopes
+relay-tokens/{nightly} # id version name prefix scopes apps routes users networks expiresAt assertUser fullScope acceptIdTokens state binCallsPerMonth createdAt rotatedAt overlapEndsAt lastUsedAt lastUsedAddress idleScopes
   prefix: "gthr_{nightly}"
 service-accounts/{account} # id version name app createdAt tokenSetAt
 webhooks/{webhook} # id version url events disabled state createdAt overlapEndsAt failingSince lastAttempt
@@ -158,7 +158,7 @@ policy/explain {"relayToken":"{reports}","scope":"bin:read","address":"127.0.0.1
 callback-urls {"id":"second","urls":["https://gatehouse.example/oauth/callback/second"]} # 200 faults
 route-patterns {"routes":[{"name":"thread","method":"GET","path":"/1/threads/{id}"}]} # 200 faults
 connected-apps/second/check # 200 ok findings
-relay-tokens/{nightly}/rotate {} # 200 id version name prefix scopes apps routes users networks expiresAt assertUser fullScope acceptIdTokens state binCallsPerMonth createdAt rotatedAt overlapEndsAt lastUsedAt lastUsedFrom idleScopes token
+relay-tokens/{nightly}/rotate {} # 200 id version name prefix scopes apps routes users networks expiresAt assertUser fullScope acceptIdTokens state binCallsPerMonth createdAt rotatedAt overlapEndsAt lastUsedAt lastUsedAddress idleScopes token
 webhooks/{webhook}/rotate {} # 200 id version url events disabled state createdAt overlapEndsAt failingSince lastAttempt secret
 webhooks/{webhook}/test # 200 id event state createdAt nextAt attempts body
 webhooks/{webhook}/messages/{message}/resend # 200 id event state createdAt nextAt attempts body

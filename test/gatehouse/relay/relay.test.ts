@@ -208,7 +208,7 @@ describe('the calls that a relay token authorizes', () => {
     expect(site.logs().filter((line) => line.includes(secret))).toEqual([]);
 
     const { json } = await admin.call('GET', `/relay-tokens/${id}`);
-    expect(json).toMatchObject({ prefix: `gthr_${id}`, lastUsedFrom: '127.0.0.1' });
+    expect(json).toMatchObject({ prefix: `gthr_${id}`, lastUsedAddress: '127.0.0.1' });
   });
 
   test('R81 responds to the wrong scope and the wrong app with 403 insufficient_scope and the rule', async () => {

@@ -46,7 +46,7 @@ export const relayTokenJson = z.object({
   rotatedAt: z.iso.datetime(),
   overlapEndsAt: z.iso.datetime().nullable(),
   lastUsedAt: z.iso.datetime().nullable(),
-  lastUsedFrom: z.string().nullable(),
+  lastUsedAddress: z.string().nullable(),
   idleScopes: idleScopesJson,
 });
 
@@ -66,7 +66,7 @@ export function relayTokenView(
     rotatedAt: isoTime(token.rotatedAt),
     overlapEndsAt: isoOrNull(token.overlapEndsAt),
     lastUsedAt: isoOrNull(use?.at),
-    lastUsedFrom: use?.address ?? null,
+    lastUsedAddress: use?.address ?? null,
     idleScopes,
   };
 }
@@ -106,7 +106,7 @@ export const relayTokenColumns = (namesOf: (token: RelayTokenView) => readonly s
     csv: ({ lastUsedAt }) => lastUsedAt,
     cell: ({ lastUsedAt }) => ({ time: lastUsedAt, fallback: 'Never' }),
   },
-  { name: 'Last used from', csv: ({ lastUsedFrom }) => lastUsedFrom },
+  { name: 'Last used from', csv: ({ lastUsedAddress }) => lastUsedAddress },
   {
     name: 'Expires',
     width: 'state',
