@@ -23,6 +23,7 @@ import { userIdOf } from './user-id.ts';
 import type { UserStore } from './user-store.ts';
 
 export interface ImportItem {
+  /** The line of the file, or the position in the request. */
   line: number;
   /** The parsed JSON of the line; undefined if it is not JSON. */
   entry: unknown;

@@ -74,7 +74,6 @@ export const IMPORT_CAUSES = {
 export type ImportCause = keyof typeof IMPORT_CAUSES;
 
 const importFailure = z.object({
-  line: z.int().describe('the line of the file, or the position in the request, from 1'),
   user: z.string().nullable().describe('the user id, if it is known'),
   app: z.string().nullable(),
   result: z.enum(['refused', 'unchecked', 'invalid']),
@@ -83,14 +82,17 @@ const importFailure = z.object({
 });
 
 const count = z.int();
-export const importReport = z.object({
+const importCounts = z.object({
   imported: count,
   alreadyConnected: count.describe('not changed: the user has a connection to this app'),
   refused: count.describe('the provider refused the refresh token'),
   unchecked: count.describe('stored, but not tried successfully yet: import them again, or wait for the first use'),
   invalid: count.describe('nothing was stored'),
-  failures: z.array(importFailure),
 });
 
-export type ImportReport = z.output<typeof importReport>;
-export type ImportFailure = z.output<typeof importFailure>;
+export const importReport = importCounts.extend({
+  failures: z.array(importFailure.extend({ position: z.int().describe('the position in `entries`, from 0') })),
+});
+
+export type ImportFailure = z.output<typeof importFailure> & { line: number };
+export type ImportReport = z.output<typeof importCounts> & { failures: ImportFailure[] };

@@ -35,8 +35,11 @@ export function connectionImportRoutes({ grants, users, connectedApps, platform,
           clock,
           patience: PATIENCE,
         });
-        await take(body.entries.map((entry, index) => ({ line: index + 1, entry })));
-        return report;
+        await take(body.entries.map((entry, position) => ({ line: position, entry })));
+        return {
+          ...report,
+          failures: report.failures.map(({ line: position, ...failure }) => ({ position, ...failure })),
+        };
       },
     ),
   };
