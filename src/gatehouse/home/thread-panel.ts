@@ -1,11 +1,13 @@
 /** Fetches the current thread for the home page: its content, or the problem to show instead. */
 
-import { AppError, type ProblemCode } from '../../shared/errors.ts';
+import { AppError, type FailedCall } from '../../shared/errors.ts';
+import { asAppError } from '../../shared/http/problem.ts';
 import { isObject, parseJson } from '../../shared/json.ts';
 import { OutboundError } from '../../shared/outbound/outbound.ts';
 import type { ThreadBody, ThreadPanel } from '../../shared/pages/page-data.ts';
 import { cutText } from '../../shared/text.ts';
 import type { CurrentApps, ThreadApp } from '../connected-apps/current-apps.ts';
+import { isOurs } from '../platform/call-errors.ts';
 import { type PlatformCalls, type PlatformResponse, threadCall } from '../platform/platform-call.ts';
 import { sanitizeThreadHtml, withoutGaps, withoutTitle } from './thread-html.ts';
 
@@ -38,13 +40,9 @@ export function createThreadPanels(parts: { calls: PlatformCalls; nameOf: Curren
         throw new AppError('platform_error', { logDetail: `the platform responded with ${response.status}`, call });
       } catch (error) {
         if (error instanceof AppError && error.code === 'not_connected') return { kind: 'not_connected', ...names };
-        const code = codeOf(error, timeout);
-        const failure =
-          error instanceof AppError && error.code === code
-            ? error
-            : new AppError(code, { logDetail: messageOf(error), cause: error, call });
+        const failure = failureOf(error, timeout, call);
         const reference = await report(failure);
-        const { words, detail, retryAfterSeconds } = failure;
+        const { code, words, detail, retryAfterSeconds } = failure;
         const specificWords = words.title === undefined ? undefined : { title: words.title, meaning: detail };
         const permissionsUrl = code === 'scopes_missing' ? failure.connectUrl : undefined;
         return { kind: 'problem', ...names, code, words: specificWords, permissionsUrl, reference, retryAfterSeconds };
@@ -53,13 +51,12 @@ export function createThreadPanels(parts: { calls: PlatformCalls; nameOf: Curren
   };
 }
 
-const messageOf = (error: unknown) => (error instanceof OutboundError ? error.message : undefined);
-
-function codeOf(error: unknown, timeout: AbortSignal): ProblemCode {
-  const code = error instanceof AppError ? error.code : undefined;
-  // Past the timeout the platform was too slow, unless it was never called.
-  if (timeout.aborted && code !== 'provider_unavailable') return 'platform_timeout';
-  return code ?? 'platform_error';
+function failureOf(error: unknown, timeout: AbortSignal, call: FailedCall): AppError {
+  const failure = isOurs(error) ? asAppError(error) : undefined;
+  // A call that the timeout ended fails as one that broke off does.
+  if (failure && !(timeout.aborted && failure.code === 'platform_error')) return failure;
+  const logDetail = error instanceof OutboundError ? error.message : undefined;
+  return new AppError(timeout.aborted ? 'platform_timeout' : 'platform_error', { logDetail, cause: error, call });
 }
 
 async function readText(response: PlatformResponse, timeout: AbortSignal): Promise<string> {
