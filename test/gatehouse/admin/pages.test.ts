@@ -472,7 +472,7 @@ sessions # sessions
   User,E-mail address,User ID,Browser,Address,Signed in,Last seen,App
   Ada Moreau,admin@example.test,{ada},,127.0.0.1,2031-03-05T10:16:00.000Z,2031-03-05T10:16:00.000Z,Collaboration platform
 connected-apps?q=second # connected-apps
-  Name,ID,Issuer,Client ID,Usable,Last check,Problem,Changed
+  Name,ID,Issuer,Client ID,Usable,Last check,First failure,Changed
   Collaboration second,second,https://provider.example,test-second,true,,,2031-03-05T10:01:00.000Z
 connections?app=second # connections
   User,E-mail address,User ID,App,ID,Health,Cause,Account,Scopes,Missing scopes,Connected,Checked,Last used

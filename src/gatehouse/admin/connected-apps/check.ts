@@ -61,8 +61,8 @@ export function connectedAppCheckRoutes(parts: {
         response: z.object({ ok: z.boolean(), findings: findingsJson }),
       },
       async ({ req }) => {
-        const { ok, findings } = await checkNow(req, appOf(req));
-        return { ok, findings };
+        const { failures, findings } = await checkNow(req, appOf(req));
+        return { ok: failures === 0, findings };
       },
     ),
   };

@@ -34,7 +34,7 @@ export const APP_COLUMNS: Columns<AppView, AppRow> = [
     csv: ({ lastCheck }) => lastCheck?.at,
     cell: (app) => ({ view: '/admin/connected-apps/last-check', data: { app }, isCut: true }),
   },
-  { name: 'Problem', csv: ({ lastCheck }) => lastCheck?.problem },
+  { name: 'First failure', csv: ({ lastCheck }) => lastCheck?.firstFailure },
   {
     name: 'Changed',
     width: 'time',

@@ -59,9 +59,8 @@ export const findingsJson = z.array(findingJson);
 const lastCheckJson = z.object({
   at: z.iso.datetime(),
   outdated: z.boolean().describe('true if the app has changed since this check'),
-  ok: z.boolean(),
-  problems: z.int(),
-  problem: z.string().nullable().describe('the first problem, as a sentence'),
+  failures: z.int().describe('the number of checks that failed'),
+  firstFailure: z.string().nullable().describe('the first of them, as a sentence'),
   warnings: z.int().describe('the number of checks that could not tell, but give advice'),
   findings: findingsJson.optional().describe('only for a single app, not in lists'),
 });
@@ -144,13 +143,12 @@ export function registrationIn(app: AppView): ConnectedAppRegistration {
 }
 
 export function lastCheckView({ at, findings }: LastCheck, outdated = false): Required<LastCheckView> {
-  const problems = problemsIn(findings);
+  const failures = problemsIn(findings);
   return {
     at: isoTime(at),
     outdated,
-    ok: problems.length === 0,
-    problems: problems.length,
-    problem: problems[0]?.detail ?? null,
+    failures: failures.length,
+    firstFailure: failures[0]?.detail ?? null,
     warnings: warningsIn(findings).length,
     findings: findings.map((finding) => ({ ...finding, title: CHECKS[finding.check] })),
   };
