@@ -31,7 +31,7 @@ interface RevocationRequest {
 /** Times in milliseconds since the epoch. */
 interface Progress {
   since: number;
-  attempts: number;
+  attemptCount: number;
   nextAt: number;
   /** The provider's last response. */
   reply?: ProviderReply | undefined;
@@ -144,7 +144,7 @@ export function createRevocations(parts: {
   const plan = async (request: RevocationRequest): Promise<string> => {
     const id = randomUUID();
     const now = clock();
-    await save(id, { ...request, since: now, attempts: 0, nextAt: now + MIN_PAUSE_MS }, 0);
+    await save(id, { ...request, since: now, attemptCount: 0, nextAt: now + MIN_PAUSE_MS }, 0);
     return id;
   };
 
@@ -160,11 +160,11 @@ export function createRevocations(parts: {
       await drop(userId, id);
       return { outcome, reply, connection: revocation.connection };
     }
-    const attempts = revocation.attempts + 1;
-    const usualPause = Math.min(MAX_PAUSE_MS, MIN_PAUSE_MS * 2 ** (attempts - 1)) * (0.75 + random() / 2);
+    const attemptCount = revocation.attemptCount + 1;
+    const usualPause = Math.min(MAX_PAUSE_MS, MIN_PAUSE_MS * 2 ** (attemptCount - 1)) * (0.75 + random() / 2);
     const pause = Math.max(usualPause, (reply?.retryAfterSeconds ?? 0) * 1000);
     // `grantVersion` is dropped: the grant was deleted before the provider was called.
-    const postponed = { ...revocation, grantVersion: undefined, attempts, reply, nextAt: clock() + pause };
+    const postponed = { ...revocation, grantVersion: undefined, attemptCount, reply, nextAt: clock() + pause };
     await save(id, postponed, version);
     return { outcome: 'pending', reply };
   };
@@ -248,8 +248,8 @@ export function createRevocations(parts: {
   const pending = async (userId: string, id: string): Promise<PendingRevocation[]> => {
     const { revocation } = (await load(userId, id)) ?? {};
     if (!revocation) return [];
-    const { appId: app, connection, since, attempts, nextAt, reply } = revocation;
-    return [{ id, userId, app, connection, since, attempts, nextAt, reply }];
+    const { appId: app, connection, since, attemptCount, nextAt, reply } = revocation;
+    return [{ id, userId, app, connection, since, attemptCount, nextAt, reply }];
   };
 
   return {

@@ -141,7 +141,7 @@ test('R52: the connection ends at once, and another process retries a failed rev
   const ended = await connections().end('u1', APP.id);
   expect(ended).toEqual({ id: CONNECTION_ID, revocation: 'pending' });
   expect(await grants.loadStored('u1', APP.id)).toBeUndefined();
-  expect(await revocations().pendingOf('u1')).toMatchObject([{ app: 'platform', connection: ended?.id, attempts: 1 }]);
+  expect(await revocations().pendingOf('u1')).toMatchObject([{ app: 'platform', connection: ended?.id, attemptCount: 1 }]);
 
   await retryDueAfter(29_000);
   expect(sentTokens).toEqual(['rt1']);
@@ -332,7 +332,7 @@ test('R43, R52: the revocation of a token of no grant is stored before the provi
 
   expect(await revoke(APP, 'rt-late', 'refresh_token')).toEqual({ outcome: 'unconfirmed' });
   expect([sentTokens, storedDuringCall]).toEqual([['rt-late'], 1]);
-  expect((await readPage()).items).toMatchObject([{ userId: 'nobody', attempts: 1 }]);
+  expect((await readPage()).items).toMatchObject([{ userId: 'nobody', attemptCount: 1 }]);
 
   outcome = 'revoked';
   expect(await revoke(APP, 'rt-later', 'refresh_token')).toEqual({ outcome: 'revoked' });
@@ -345,7 +345,7 @@ test('R52: the pauses double up to an hour', async () => {
   const pausesInSeconds: number[] = [];
   for (let attempt = 1; attempt <= 9; attempt += 1) {
     const [pending] = await revocations().pendingOf('u1');
-    expect(pending?.attempts).toBe(attempt);
+    expect(pending?.attemptCount).toBe(attempt);
     const pauseMs = (pending?.nextAt ?? 0) - now;
     pausesInSeconds.push(pauseMs / 1_000);
     await retryDueAfter(pauseMs);
@@ -417,7 +417,7 @@ test('R116, R52: a token of an earlier registration of the app is sent only once
   }
 
   expect([sentTokens, outcomes]).toEqual([['rt1'], ['pending']]);
-  expect(await revocations().pendingOf('u1')).toMatchObject([{ app: 'platform', attempts: 4 }]);
+  expect(await revocations().pendingOf('u1')).toMatchObject([{ app: 'platform', attemptCount: 4 }]);
 
   apps = [APP];
   await retryDueAfter(2 * HOUR_MS);
@@ -558,7 +558,7 @@ describe('a caller that does not wait for the provider', () => {
     const { attempt, pendingOf } = revocations();
     const id = await planRevocation();
     await attempt(APP, 'u1', id, AbortSignal.abort());
-    await until(async () => (await pendingOf('u1'))[0]?.attempts === 1);
+    await until(async () => (await pendingOf('u1'))[0]?.attemptCount === 1);
 
     expect(outcomes).toEqual([]);
   });

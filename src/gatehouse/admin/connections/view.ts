@@ -42,7 +42,7 @@ export const revocationJson = z.object({
   app: z.string(),
   connection: z.string().nullable().describe('id of the connection that had the token; null if none had it'),
   since: z.iso.datetime(),
-  attempts: z.number().int(),
+  attemptCount: z.int(),
   nextAt: z.iso.datetime(),
   provider: providerReplySchema,
   providerText: z.string().nullable(),
@@ -89,14 +89,14 @@ export function connectionView(
 }
 
 export function revocationView(revocation: PendingRevocation): RevocationView {
-  const { id, userId, app, connection, since, attempts, nextAt, reply } = revocation;
+  const { id, userId, app, connection, since, attemptCount, nextAt, reply } = revocation;
   return {
     id,
     userId,
     app,
     connection: connection ?? null,
     since: isoTime(since),
-    attempts,
+    attemptCount,
     nextAt: isoTime(nextAt),
     provider: providerReplyJson(reply),
     providerText: reply ? describeReply(reply) : null,
@@ -192,7 +192,7 @@ export const REVOCATION_COLUMNS: Columns<NamedRevocation> = [
     width: 'time',
     isNumber: true,
     label: 'Attempts',
-    cell: ({ attempts }) => ({ words: String(attempts) }),
+    cell: ({ attemptCount }) => ({ words: String(attemptCount) }),
   },
   { name: 'Last response', cell: ({ providerText }) => ({ text: providerText ?? '–' }) },
   { name: 'Next attempt', width: 'time', label: 'Next', cell: ({ nextAt }) => ({ time: nextAt }) },

@@ -147,7 +147,7 @@ describe('connections', () => {
 
     const provider = { status: 503 };
     expect((await readList('revocations')).items).toMatchObject([
-      { userId: id, app: 'platform', connection, attempts: 1, provider, providerText: 'status 503' },
+      { userId: id, app: 'platform', connection, attemptCount: 1, provider, providerText: 'status 503' },
     ]);
     expect((await admin.get(`${site.url}/admin/users/${id}`)).body).toContain('status 503</bdi>');
     const { body } = await admin.get(`${site.url}/admin/connections`);
