@@ -13,7 +13,7 @@ import { missingScopes, requestedScopes } from './missing-scopes.ts';
 import { FAILURE_WORDS, type FailureCause, failureText } from './refresh-failure.ts';
 
 /** The provider's response to a revocation. */
-export const providerReplySchema = z
+export const providerResponseSchema = z
   .object({
     status: z.int().optional().describe('status of the response'),
     error: z.string().optional().describe('its OAuth error code, or why there was no response'),
@@ -32,15 +32,15 @@ export const disconnectedFields = {
   revocation: z
     .enum(['revoked', 'unsupported', 'unconfirmed', 'pending'])
     .describe('a pending revocation is retried until the provider confirms it'),
-  provider: providerReplySchema,
+  providerResponse: providerResponseSchema,
 };
 
-export function providerReplyJson(reply: ProviderReply | undefined): z.output<typeof providerReplySchema> {
+export function providerResponseJson(reply: ProviderReply | undefined): z.output<typeof providerResponseSchema> {
   return reply ? { status: reply.status, error: reply.error } : null;
 }
 
 export function disconnectedJson({ id, revocation, reply }: Disconnected) {
-  return { id: id ?? null, revocation, provider: providerReplyJson(reply) };
+  return { id: id ?? null, revocation, providerResponse: providerResponseJson(reply) };
 }
 
 /** A connection in `GET /session` and `GET /connections`. */

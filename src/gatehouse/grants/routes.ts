@@ -26,13 +26,13 @@ import type { Connections } from './connections.ts';
 
 const listSchema = z.object({ items: z.array(connectionSchema) });
 
-/** `revocation` and `provider` are null if there was no connection. */
+/** `revocation` and `providerResponse` are null if there was no connection. */
 const disconnectSchema = z.object({
   id: disconnectedFields.id,
   app: z.string(),
   disconnected: z.boolean(),
   revocation: disconnectedFields.revocation.nullable(),
-  provider: disconnectedFields.provider,
+  providerResponse: disconnectedFields.providerResponse,
 });
 
 const LIST: Operation = {
@@ -126,7 +126,7 @@ export function connectionRoutes(parts: {
       const app = appOf(req);
       const ended = await connections.end(sessionOf(req).user.id, app.id, { origin: originOf(req) });
       if (!wantsPage(req)) {
-        const outcome = ended ? disconnectedJson(ended) : { id: null, revocation: null, provider: null };
+        const outcome = ended ? disconnectedJson(ended) : { id: null, revocation: null, providerResponse: null };
         const response = { app: app.id, disconnected: ended !== undefined, ...outcome };
         res.json(response satisfies z.output<typeof disconnectSchema>);
         return;

@@ -118,12 +118,12 @@ describe('a connection', () => {
     expect(disconnectedJson({ id: undefined, revocation: 'unsupported' })).toEqual({
       id: null,
       revocation: 'unsupported',
-      provider: null,
+      providerResponse: null,
     });
     expect(disconnectedJson({ id: 'c1', revocation: 'pending', reply: { status: 503 } })).toEqual({
       id: 'c1',
       revocation: 'pending',
-      provider: { status: 503 },
+      providerResponse: { status: 503 },
     });
   });
 

@@ -193,7 +193,7 @@ test('R52: the JSON response has the provider’s response for each connection',
   const page = await agent.request(`${site.url}/account/delete`, options);
   expect(JSON.parse(page.body)).toEqual({
     connections: [
-      { id: expect.stringMatching(/^cn/), app: 'platform', revocation: 'revoked', provider: { status: 200 } },
+      { id: expect.stringMatching(/^cn/), app: 'platform', revocation: 'revoked', providerResponse: { status: 200 } },
     ],
   });
   expect((await getJson(agent, `${site.url}/session`)).json).toEqual({ signedIn: false });

@@ -145,7 +145,7 @@ describe('disconnecting deletes the grant and reports the result of the revocati
     const { agent, userId } = await signInWith('/token', unchanged);
     prepare(site);
     await getThread(agent);
-    const result = { app: 'platform', disconnected: true, revocation: outcome, provider };
+    const result = { app: 'platform', disconnected: true, revocation: outcome, providerResponse: provider };
 
     expect(await disconnect(site, agent)).toEqual({ ...result, id: expect.stringMatching(/^cn/) });
     expect(await storage.store.get(keys.grant(userId, 'platform'))).toBeUndefined();
@@ -160,7 +160,7 @@ describe('disconnecting deletes the grant and reports the result of the revocati
       id: null,
       disconnected: false,
       revocation: null,
-      provider: null,
+      providerResponse: null,
     });
   });
 

@@ -141,7 +141,9 @@ test('R52: the connection ends at once, and another process retries a failed rev
   const ended = await connections().end('u1', APP.id);
   expect(ended).toEqual({ id: CONNECTION_ID, revocation: 'pending' });
   expect(await grants.loadStored('u1', APP.id)).toBeUndefined();
-  expect(await revocations().pendingOf('u1')).toMatchObject([{ app: 'platform', connection: ended?.id, attemptCount: 1 }]);
+  expect(await revocations().pendingOf('u1')).toMatchObject([
+    { app: 'platform', connection: ended?.id, attemptCount: 1 },
+  ]);
 
   await retryDueAfter(29_000);
   expect(sentTokens).toEqual(['rt1']);

@@ -38,7 +38,7 @@ async function expectMainPathWorks(site: HostileSite): Promise<void> {
     });
 
   const disconnected = await post('/connections/elsewhere/disconnect', ACCEPT_JSON);
-  const revocation = { disconnected: true, revocation: 'revoked', provider: { status: 200 } };
+  const revocation = { disconnected: true, revocation: 'revoked', providerResponse: { status: 200 } };
   expect(JSON.parse(disconnected.body)).toEqual({ id: expect.stringMatching(/^cn/), app: 'elsewhere', ...revocation });
   expect((await readThread()).json.code).toBe('not_connected');
 

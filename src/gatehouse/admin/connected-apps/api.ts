@@ -15,7 +15,7 @@ import { appJson, changedApp, newApp } from './view.ts';
 import { withdrawalWords } from './withdrawal.ts';
 
 const removedJson = z.object({
-  provider: z.object({
+  providerRegistration: z.object({
     outcome: z
       .enum(['deleted', 'refused', 'unreachable'])
       .describe('how the deletion of the registration at the provider ended'),
@@ -110,7 +110,7 @@ export function connectedAppApi(parts: {
         if (withdrawal) {
           const { outcome } = withdrawal;
           const status = outcome === 'refused' ? withdrawal.status : undefined;
-          return { provider: { outcome, status, detail: withdrawalWords(withdrawal, clientId) } };
+          return { providerRegistration: { outcome, status, detail: withdrawalWords(withdrawal, clientId) } };
         }
         res.status(204).end();
       },

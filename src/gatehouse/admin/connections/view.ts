@@ -4,7 +4,12 @@ import { describeReply } from '../../../shared/provider/provider-reply.ts';
 import { isoOrNull, isoTime } from '../../../shared/time.ts';
 import type { CurrentApps } from '../../connected-apps/current-apps.ts';
 import type { Connection } from '../../grants/connection.ts';
-import { accountName, connectionSchema, providerReplyJson, providerReplySchema } from '../../grants/connection-view.ts';
+import {
+  accountName,
+  connectionSchema,
+  providerResponseJson,
+  providerResponseSchema,
+} from '../../grants/connection-view.ts';
 import type { DisconnectProgress } from '../../grants/disconnect-everyone.ts';
 import { missingScopes } from '../../grants/missing-scopes.ts';
 import { FAILURE_WORDS } from '../../grants/refresh-failure.ts';
@@ -44,8 +49,8 @@ export const revocationJson = z.object({
   since: z.iso.datetime(),
   attemptCount: z.int(),
   nextAt: z.iso.datetime(),
-  provider: providerReplySchema,
-  providerText: z.string().nullable(),
+  providerResponse: providerResponseSchema,
+  providerResponseText: z.string().nullable(),
 });
 
 export const progressJson = z.object({
@@ -98,8 +103,8 @@ export function revocationView(revocation: PendingRevocation): RevocationView {
     since: isoTime(since),
     attemptCount,
     nextAt: isoTime(nextAt),
-    provider: providerReplyJson(reply),
-    providerText: reply ? describeReply(reply) : null,
+    providerResponse: providerResponseJson(reply),
+    providerResponseText: reply ? describeReply(reply) : null,
   };
 }
 
@@ -194,7 +199,7 @@ export const REVOCATION_COLUMNS: Columns<NamedRevocation> = [
     label: 'Attempts',
     cell: ({ attemptCount }) => ({ words: String(attemptCount) }),
   },
-  { name: 'Last response', cell: ({ providerText }) => ({ text: providerText ?? '–' }) },
+  { name: 'Last response', cell: ({ providerResponseText }) => ({ text: providerResponseText ?? '–' }) },
   { name: 'Next attempt', width: 'time', label: 'Next', cell: ({ nextAt }) => ({ time: nextAt }) },
 ];
 

@@ -50,7 +50,7 @@ const readWithdrawals = async (id: string) =>
 test('deletes the client at the provider, with a notice and an audit entry', async () => {
   const { clientId } = await register('made');
   const { status, json } = await admin.call('DELETE', '/connected-apps/made');
-  expect([status, json]).toEqual([200, { provider: { outcome: 'deleted', detail: expect.any(String) } }]);
+  expect([status, json]).toEqual([200, { providerRegistration: { outcome: 'deleted', detail: expect.any(String) } }]);
   expect([await isRegistered('made'), (await readClientsAtProvider()).includes('Made made')]).toEqual([false, false]);
   expect(await readWithdrawals('made')).toMatchObject([{ facts: { clientId } }]);
 });
@@ -70,7 +70,7 @@ test.each([
     site.sandbox.faults.set({ listener: 'identity-provider', method: 'DELETE', ...fault });
     const { status, json } = await admin.call('DELETE', `/connected-apps/${id}`);
     const detail = expect.stringMatching(`${cause}.* client ID ${clientId}: delete it there by hand.$`);
-    expect([status, json]).toEqual([200, { provider: { ...provider, detail } }]);
+    expect([status, json]).toEqual([200, { providerRegistration: { ...provider, detail } }]);
     expect([await isRegistered(id), (await readClientsAtProvider()).includes(`Made ${id}`)]).toEqual([false, true]);
     expect(await readWithdrawals(id)).toMatchObject([{ outcome: 'not_done: provider', facts: { clientId } }]);
   },
@@ -90,7 +90,7 @@ test('a change keeps the registration management, except for another client', as
     expect(changed.status).toBe(200);
     const deletionsBefore = countDeletions();
     const { status, json } = await admin.call('DELETE', `/connected-apps/${id}`);
-    expect([status, json.provider]).toMatchObject(provider ? [200, provider] : [204, undefined]);
+    expect([status, json.providerRegistration]).toMatchObject(provider ? [200, provider] : [204, undefined]);
     expect(countDeletions() - deletionsBefore).toBe(provider ? 1 : 0);
   }
 });
@@ -117,7 +117,7 @@ test('R44 the registration access token is sealed, and in no response or log', a
 
   // The provider refuses this token, which it did not issue. So the stored token was sent.
   const { json } = await admin.call('DELETE', '/connected-apps/canary');
-  expect(json.provider).toMatchObject({ outcome: 'refused', status: 401 });
+  expect(json.providerRegistration).toMatchObject({ outcome: 'refused', status: 401 });
 });
 
 test('the page shows the response of the provider', async () => {

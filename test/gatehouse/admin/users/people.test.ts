@@ -87,7 +87,7 @@ describe('users', () => {
       id: expect.stringMatching(/^cn/),
       app: 'platform',
       revocation: 'revoked',
-      provider: { status: 200 },
+      providerResponse: { status: 200 },
     };
     expect([status, json]).toEqual([200, { id, connections: [revoked] }]);
     expect(site.sandbox.requests.count('POST /revoke')).toBe(countBefore + 1);
@@ -142,12 +142,22 @@ describe('connections', () => {
     const heal = site.sandbox.faults.set({ listener: 'identity-provider', path: '/revoke', kind: 'unavailable' });
     const { json } = await call('DELETE', `connections/${id}.platform`);
     const { id: connection } = json;
-    expect(json).toEqual({ id: expect.stringMatching(/^cn/), revocation: 'pending', provider: { status: 503 } });
+    expect(json).toEqual({
+      id: expect.stringMatching(/^cn/),
+      revocation: 'pending',
+      providerResponse: { status: 503 },
+    });
     expect((await readList(`connections?user=${id}`)).items).toEqual([]);
 
-    const provider = { status: 503 };
     expect((await readList('revocations')).items).toMatchObject([
-      { userId: id, app: 'platform', connection, attemptCount: 1, provider, providerText: 'status 503' },
+      {
+        userId: id,
+        app: 'platform',
+        connection,
+        attemptCount: 1,
+        providerResponse: { status: 503 },
+        providerResponseText: 'status 503',
+      },
     ]);
     expect((await admin.get(`${site.url}/admin/users/${id}`)).body).toContain('status 503</bdi>');
     const { body } = await admin.get(`${site.url}/admin/connections`);
