@@ -43,11 +43,11 @@ export function disconnectedJson({ id, revocation, reply }: Disconnected) {
   return { id: id ?? null, revocation, providerResponse: providerResponseJson(reply) };
 }
 
-/** A connection in `GET /session` and `GET /connections`. */
+/** A connection in `GET /connections`. */
 export const connectionSchema = z.object({
   id: connectionId,
   app: z.string(),
-  name: z.string(),
+  appName: z.string(),
   account: z.string().nullable(),
   health: z.enum(['active', 'expiring', 'unverified', 'reconnect_needed']),
   scopes: z.array(z.string()).readonly(),
@@ -82,7 +82,7 @@ export function connectionJson(
   return {
     id: connection.id ?? null,
     app: connection.app,
-    name: app?.name ?? connection.app,
+    appName: app?.name ?? connection.app,
     account: accountName(connection) ?? null,
     health: connection.health,
     scopes: connection.scopes,

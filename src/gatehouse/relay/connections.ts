@@ -24,7 +24,7 @@ const query = pageQuery.extend({
 
 const connectionOfUser = z.object({
   user: z.string(),
-  ...connectionSchema.omit({ name: true, account: true, connectUrl: true }).shape,
+  ...connectionSchema.omit({ appName: true, account: true, connectUrl: true }).shape,
   connectedAt: z.iso.datetime().nullable(),
   refreshedAt: z.iso.datetime().nullable().describe('when the provider last issued an access token'),
   connectUrl: z

@@ -54,7 +54,7 @@ describe('a connection', () => {
     expect(connectionJson(connectionOf('gone', { id: undefined }), undefined, GATEHOUSE_URL)).toEqual({
       id: null,
       app: 'gone',
-      name: 'gone',
+      appName: 'gone',
       account: null,
       health: 'active',
       scopes: ['openid', 'mail'],
@@ -88,7 +88,7 @@ describe('a connection', () => {
   test('has its cause and its last use in JSON and on the page', () => {
     const failed = connectionOf('a', { health: 'reconnect_needed', cause: 'grant_refused', lastUsedAt: NOW });
     expect(connectionJson(failed, appOf('a'), GATEHOUSE_URL)).toMatchObject({
-      name: 'App a',
+      appName: 'App a',
       cause: 'grant_refused',
       lastUsedAt: '2026-01-02T03:04:05.000Z',
     });
