@@ -8,7 +8,7 @@ const HELP = `
 Each row gets the columns bin_scheme, bin_type, bin_brand, bin_prepaid, bin_country, bin_bank, bin_source, bin_as_of,
 bin_digits_matched and bin_problem. Without --out it is written to standard output (then use npm run -s). If any value has more than
 8 digits, the column seems to hold card numbers: the command stops and leaves no file. BINs that the data set lacks are looked
-up at the remote service, without the calls that BIN_SERVICE_USER_RESERVE reserves for users.`;
+up at the remote service, without the calls that BIN_SERVICE_MONTHLY_USER_RESERVE reserves for users.`;
 
 export function addEnrichCommand(bin: Command, terminal: Terminal): void {
   bin

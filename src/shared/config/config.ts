@@ -80,7 +80,7 @@ const BIN_SETTINGS = {
     'BIN_SERVICE_AUTH',
     'BIN_SERVICE_MONTHLY_QUOTA',
   ),
-  ...pick('BIN_SERVICE_USER_RESERVE', 'BIN_SERVICE_USER_DAILY_QUOTA'),
+  ...pick('BIN_SERVICE_MONTHLY_USER_RESERVE', 'BIN_SERVICE_USER_DAILY_QUOTA'),
   ...OUTBOUND_SETTINGS,
 };
 
@@ -188,7 +188,7 @@ function toBin(values: Omit<ValuesOf<typeof BIN_SETTINGS>, keyof typeof OUTBOUND
     auth: values.BIN_SERVICE_AUTH,
     monthlyQuota,
     /** The part of the quota that is reserved for users. */
-    userReserve: values.BIN_SERVICE_USER_RESERVE ?? Math.floor(monthlyQuota / 10),
+    userReserve: values.BIN_SERVICE_MONTHLY_USER_RESERVE ?? Math.floor(monthlyQuota / 10),
     /** Calls that one user may cause in a day (UTC). */
     userDailyQuota: values.BIN_SERVICE_USER_DAILY_QUOTA ?? Math.ceil(monthlyQuota / 100),
   };

@@ -262,7 +262,7 @@ ten times per idle time, and at least every five minutes: a session may end that
   BIN_SERVICE_MONTHLY_QUOTA: {
     schema: integer(0).default(10_000),
   },
-  BIN_SERVICE_USER_RESERVE: {
+  BIN_SERVICE_MONTHLY_USER_RESERVE: {
     schema: integer(0).optional(),
     about: `How many of these calls are reserved for users: relay tokens and "bin enrich" do not use them. Default: a tenth of the quota.`,
     example: '1000',

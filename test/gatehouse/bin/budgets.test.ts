@@ -63,7 +63,7 @@ describe('with small budgets', () => {
   let admin: Administrator;
   beforeAll(async () => {
     site = await siteWith({
-      ...{ BIN_SERVICE_MONTHLY_QUOTA: '20', BIN_SERVICE_USER_RESERVE: '8', BIN_SERVICE_USER_DAILY_QUOTA: '3' },
+      ...{ BIN_SERVICE_MONTHLY_QUOTA: '20', BIN_SERVICE_MONTHLY_USER_RESERVE: '8', BIN_SERVICE_USER_DAILY_QUOTA: '3' },
     });
     storage = await openStorageOf(site);
     admin = await createAdministrator(site, storage);
