@@ -30,7 +30,7 @@ export async function createAudit(parts: {
   const onStored = (audit: AuditRecord) => events.audited({ audit });
   const trail = createAuditTrail({ store, clock, days, onStored });
   const notes = createAuditNotes({ trail, clock, onStored, onLost: (entries) => events.auditLost({ entries }) });
-  const tallies = createTallies({ store, clock, onLost: (counts) => events.countsLost({ of: 'overview', counts }) });
+  const tallies = createTallies({ store, clock, onLost: (counts) => events.countsLost({ kind: 'overview', counts }) });
   events.listen(auditedEvents(notes.note));
   events.listen(talliedEvents(tallies));
   if (storage.wasEmpty) await trail.append({ event: 'storage.found_empty', actor: { kind: 'system' } });

@@ -52,7 +52,7 @@ export async function createBins(parts: {
   const tally = createBinTally({
     store,
     clock,
-    onLost: (counts) => events?.countsLost({ of: 'bin_lookups', counts }),
+    onLost: (counts) => events?.countsLost({ kind: 'bin_lookups', counts }),
   });
   const quota = service && createBinQuota({ ...service, store, clock });
   const client = service && createBinClient({ ...service, fetch: parts.outbound.fetch, store, clock });

@@ -92,7 +92,7 @@ export async function createRelay(parts: {
       audit.tallies.count(`relay.${outcome}`);
       events.relayCalled({ app, outcome });
     },
-    onLost: (counts) => events.countsLost({ of: 'relay_uses', counts }),
+    onLost: (counts) => events.countsLost({ kind: 'relay_uses', counts }),
   });
   const gate = createRelayGate({ tokens, assertions, uses, limits, users: users.store, accounts, apps, clock });
   const { accessTokens, narrowed } = grants;

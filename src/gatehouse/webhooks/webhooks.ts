@@ -40,7 +40,7 @@ export function createWebhooks(parts: {
     audit,
     clock,
     random,
-    onLost: (announcements) => events.announcementsLost({ announcements }),
+    onLost: (count) => events.announcementsLost({ events: count }),
   });
   events.listen(connectionEvents(messages.announce));
   const sendTask: ScheduledTask = {

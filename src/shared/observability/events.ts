@@ -141,11 +141,11 @@ export interface Events {
   /** Entries that the audit trail could not store; their events are in the log. */
   auditLost(facts: { entries: number }): void;
   /** Events of connections whose webhook messages could not be stored. */
-  announcementsLost(facts: { announcements: number }): void;
+  announcementsLost(facts: { events: number }): void;
   /** Connections whose entries in the lists could not be stored. */
   listingsLost(facts: { connections: number }): void;
   /** Counts in memory that could not be stored. */
-  countsLost(facts: { of: (typeof LABEL_VALUES.countsLost)[number]; counts: number }): void;
+  countsLost(facts: { kind: (typeof LABEL_VALUES.countsLost)[number]; counts: number }): void;
   /** `X-Forwarded-For` came from a peer that is not in `TRUSTED_PROXIES`, or had no address. Emitted once per fault. */
   forwardedFault(fault: 'untrusted' | 'unreadable', peer: string): void;
   /** A proxy names another host than `PUBLIC_URL` does. Emitted once for each host. */
@@ -303,15 +303,15 @@ function loggedEvents({ logger, metrics }: { logger: Logger; metrics: Metrics })
       line('error', 'audit entries lost')(facts);
     },
     announcementsLost(facts) {
-      metrics.announcementsLost.inc(facts.announcements);
-      line('error', 'webhook announcements lost')(facts);
+      metrics.announcementsLost.inc(facts.events);
+      line('error', 'webhook messages lost')(facts);
     },
     listingsLost(facts) {
       metrics.listingsLost.inc(facts.connections);
       line('error', 'connections not listed')(facts);
     },
     countsLost(facts) {
-      metrics.countsLost.inc({ of: facts.of }, facts.counts);
+      metrics.countsLost.inc({ kind: facts.kind }, facts.counts);
       line('error', 'counts lost')(facts);
     },
     forwardedFault(fault, peer) {

@@ -82,7 +82,7 @@ export interface Metrics {
   auditLost: Counter;
   announcementsLost: Counter;
   listingsLost: Counter;
-  countsLost: Counter<'of'>;
+  countsLost: Counter<'kind'>;
   outboundRefused: Counter;
   slowNames: Counter;
   /** Sets the source of readiness, which each scrape reads. */
@@ -242,14 +242,14 @@ export function createMetrics(droppedLines: () => number = () => 0): Metrics {
       'Entries that the audit trail could not store; their events are in the log.',
     ),
     announcementsLost: counter(
-      'webhook_announcements_lost',
+      'webhook_messages_lost',
       'Events of connections whose messages to webhooks could not be stored.',
     ),
     listingsLost: counter('connections_not_listed', 'Connections whose entry in the admin lists could not be stored.'),
     countsLost: counter(
       'counts_lost',
       'Counts for admin pages that could not be stored, by kind.',
-      'of',
+      'kind',
       LABEL_VALUES.countsLost,
     ),
     outboundRefused: counter(

@@ -83,7 +83,7 @@ test.each([
     expect(items.map(({ event }) => event)).toEqual(['connection.created']);
   }
   await webhooks.close();
-  expect(await metrics.registry.metrics()).toContain('gatehouse_webhook_announcements_lost_total 0');
+  expect(await metrics.registry.metrics()).toContain('gatehouse_webhook_messages_lost_total 0');
 });
 
 test('R119 an announcement that was stored by a failed write is not sent twice', async () => {
@@ -107,8 +107,8 @@ test('R119 announcements that a stop cannot store are counted and logged', async
   isFailing = () => true;
   for (let announcements = 0; announcements < 3; announcements += 1) events.connectionCreated(facts);
   await webhooks.close();
-  expect(await metrics.registry.metrics()).toContain('gatehouse_webhook_announcements_lost_total 3');
+  expect(await metrics.registry.metrics()).toContain('gatehouse_webhook_messages_lost_total 3');
   expect(lines.map((line) => JSON.parse(line))).toContainEqual(
-    expect.objectContaining({ level: 50, msg: 'webhook announcements lost', announcements: 3 }),
+    expect.objectContaining({ level: 50, msg: 'webhook messages lost', events: 3 }),
   );
 });

@@ -27,9 +27,9 @@ test('every series whose increase an alert watches starts at 0', async () => {
   expect(valuesOf('bin_lookups', 'source')).toEqual(LABEL_VALUES.binLookups);
   expect(valuesOf('bin_service_failures', 'reason')).toEqual(LABEL_VALUES.binServiceFailures);
   expect(valuesOf('spans', 'outcome')).toEqual(LABEL_VALUES.spans);
-  expect(valuesOf('counts_lost', 'of')).toEqual(LABEL_VALUES.countsLost);
+  expect(valuesOf('counts_lost', 'kind')).toEqual(LABEL_VALUES.countsLost);
 
-  for (const name of ['audit_entries_lost', 'webhook_announcements_lost', 'connections_not_listed', 'outbound_refused'])
+  for (const name of ['audit_entries_lost', 'webhook_messages_lost', 'connections_not_listed', 'outbound_refused'])
     expect(text).toMatch(new RegExp(`^gatehouse_${name}_total 0$`, 'm'));
 });
 
