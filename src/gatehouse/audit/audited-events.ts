@@ -86,7 +86,7 @@ export function auditedEvents(note: (entry: AuditEntry) => void): EventListener 
     },
     connectionsSetAside({ app: id, name, count }) {
       const target = { kind: 'connected_app', id, name };
-      note({ event: 'connected_app.connections_set_aside', actor: SYSTEM, target, facts: { count } });
+      note({ event: 'connected_app.reconnect_needed', actor: SYSTEM, target, facts: { count } });
     },
     appCheckChanged({ app: id, name, problems }) {
       const target = { kind: 'connected_app', id, name };

@@ -147,7 +147,7 @@ type EndsNothing =
   | 'session.end_refused'
   | `connection.${'recovered' | 'reconnect_needed'}`
   | `revocation.${'pending' | 'confirmed' | 'abandoned'}`
-  | `connected_app.${'secret_replaced' | 'connections_set_aside' | 'checked' | 'registered' | 'withdrawn'}`
+  | `connected_app.${'secret_replaced' | 'reconnect_needed' | 'checked' | 'registered' | 'deregistered'}`
   | 'relay_token.exchanged'
   | 'relay.used'
   | 'admin.stepped_up'

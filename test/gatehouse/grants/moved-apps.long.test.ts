@@ -165,7 +165,7 @@ describe('R116 a change of an app in the file', () => {
     expect(JSON.stringify(json)).toContain('1 connection to Files needs reconnecting');
 
     const auditEntries = async () =>
-      (await admin.call('GET', '/audit?event=connected_app.connections_set_aside')).json.items as { facts: object }[];
+      (await admin.call('GET', '/audit?event=connected_app.reconnect_needed')).json.items as { facts: object }[];
     await until(async () => (await auditEntries()).length > 0);
 
     expect((await auditEntries())[0]).toMatchObject({

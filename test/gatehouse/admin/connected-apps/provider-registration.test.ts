@@ -236,7 +236,7 @@ describe('RFC 7592 a registration that cannot be stored here', () => {
   const REGISTER = { listener: 'identity-provider', method: 'POST', path: '/register' } as const;
   const clientsThere = async (): Promise<string> => (await sandboxConsole.open('/apps')).body;
   const withdrawals = async (appId: string) => {
-    const path = `${site.url}/admin/api/audit?event=connected_app.withdrawn&target=${appId}`;
+    const path = `${site.url}/admin/api/audit?event=connected_app.deregistered&target=${appId}`;
     return (await getJson(agent, path)).json.items;
   };
 

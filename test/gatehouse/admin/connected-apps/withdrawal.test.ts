@@ -45,7 +45,7 @@ const readClientsAtProvider = async (): Promise<string> => (await sandboxConsole
 const isRegistered = async (id: string) => (await admin.call('GET', `/connected-apps/${id}`)).status === 200;
 const countDeletions = () => site.sandbox.requests.latest().filter(({ method }) => method === 'DELETE').length;
 const readWithdrawals = async (id: string) =>
-  (await admin.call('GET', `/audit?event=connected_app.withdrawn&target=${id}`)).json.items;
+  (await admin.call('GET', `/audit?event=connected_app.deregistered&target=${id}`)).json.items;
 
 test('deletes the client at the provider, with a notice and an audit entry', async () => {
   const { clientId } = await register('made');
