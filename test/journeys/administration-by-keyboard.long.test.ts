@@ -152,7 +152,7 @@ test('finds why a sign-in failed by its reference', async () => {
   const { json } = await admin.call('GET', '/sign-ins?outcome=unsuccessful&limit=1');
   const [record] = json.items as { id: string }[];
   await keyboard.search(String(record?.id));
-  await expectText('The user or their organisation did not consent.');
+  await expectText('The user or their organization did not consent.');
 });
 
 test('filters the sign-ins and the audit trail', async () => {

@@ -278,9 +278,9 @@ const FAILURES = {
     helper: 'you',
     failedAt: 'granted',
     isRefusal: true,
-    detail: 'You or your organisation did not consent.',
+    detail: 'You or your organization did not consent.',
     page: { title: 'Consent was not given', advice: 'Nothing was changed. Try again if you want to consent.' },
-    words: 'The user or their organisation did not consent.',
+    words: 'The user or their organization did not consent.',
     advice:
       'If the user chose so, there is nothing to do. If no user can consent, the provider’s administrator has to allow this app first.',
   },

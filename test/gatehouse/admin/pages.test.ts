@@ -268,14 +268,14 @@ webhooks/{webhook}/messages/{message} # Test message Delivered
 sign-ins # Sign-ins
   [select outcome=] · * Any result · succeeded Succeeded · unsuccessful Refused or failed · refused Refused · failed Failed · open No response
   [select app=] · * All apps · platform Collaboration platform · second Collaboration second
-  [select cause=] · * Any cause · access_denied The user or their organisation did not consent.
+  [select cause=] · * Any cause · access_denied The user or their organization did not consent.
   [select period=] · * Any time · hour Last hour · day Last 24 hours · week Last 7 days · month Last 30 days
   User [text user=] / From (UTC) [date from=] / To (UTC) [date to=]
   The last 30 days: at most the newest 200 failures, and the newest 200 sign-ins without a response.
-  | The user or their organisation did not consent. </admin/sign-ins/{signIn}> | Collaboration platform | – | 1 <?app=platform&cause=access_denied> | 12 min ago
+  | The user or their organization did not consent. </admin/sign-ins/{signIn}> | Collaboration platform | – | 1 <?app=platform&cause=access_denied> | 12 min ago
   | Reference | Result | Cause | User, App | Started
   | {reference} </admin/sign-ins/{reference}> | Signed in | | Ada Moreau </admin/users/{ada}> Collaboration platform | just now
-  | {reference} </admin/sign-ins/{signIn}> | Refused | The user or their organisation did not consent. | Unknown Collaboration platform | 12 min ago
+  | {reference} </admin/sign-ins/{signIn}> | Refused | The user or their organization did not consent. | Unknown Collaboration platform | 12 min ago
 sign-ins?q=nobody@example.test # Sign-ins
   References have 8 characters and are kept for 30 days. Search the audit trail </admin/audit?q=nobody%40example.test>
 sign-ins/{signIn} # Sign-in {reference}
@@ -494,7 +494,7 @@ webhooks/{webhook} # webhook-messages
   {message},webhook.test,delivered,204,1,2031-03-05T10:15:00.000Z,
 sign-ins?outcome=unsuccessful # sign-ins
   Reference,Started,Result,Cause,App,E-mail address,User ID,Browser,Address
-  {reference},2031-03-05T10:04:00.000Z,refused,The user or their organisation did not consent.,Collaboration platform,,,,127.0.0.1
+  {reference},2031-03-05T10:04:00.000Z,refused,The user or their organization did not consent.,Collaboration platform,,,,127.0.0.1
 audit?event=relay.refused # audit
   Time,Event,Actor,Actor ID,Target,Target ID,User,Outcome,Address,Request ID,Details
   2031-03-05T10:12:00.000Z,Relay call refused,reports,{reports},Collaboration platform,platform,Uma Okafor,rule: assertUser,127.0.0.1,{uuid},scope: threads:read; onceAnHour: true

@@ -101,11 +101,11 @@ test('the figure, the chart, the causes and the lists agree on the number of ref
 test('shows the causes of failed sign-ins, and links to the latest of each', async () => {
   const { causes } = await readOverview();
   expect(causes).toMatchObject([
-    { text: 'The user or their organisation did not consent.', count: 1, app: 'platform' },
+    { text: 'The user or their organization did not consent.', count: 1, app: 'platform' },
   ]);
   const { body } = await agent.get(`${site.url}/admin`);
   expect(body).toContain(
-    `href="/admin/sign-ins/${causes[0]?.signInId}">The user or their organisation did not consent.`,
+    `href="/admin/sign-ins/${causes[0]?.signInId}">The user or their organization did not consent.`,
   );
 });
 

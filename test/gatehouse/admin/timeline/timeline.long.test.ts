@@ -117,7 +117,7 @@ test('of an app: events of users and services, with the actors', async () => {
     expect.arrayContaining([
       'nightly reports made 3 calls to Collaboration platform',
       expect.stringMatching(/^Consented to Collaboration platform: /),
-      'Could not sign in with Collaboration platform: The user or their organisation did not consent',
+      'Could not sign in with Collaboration platform: The user or their organization did not consent',
     ]),
   );
   // The audit trail has an entry for each call. The timeline of a busy app would be unreadable with all of them.
