@@ -1,4 +1,4 @@
-/** Decides whether a look-up is allowed: API key, allowed addresses, bans, the minute's rate, and the month's quota. */
+/** Decides whether a lookup is allowed: API key, allowed addresses, bans, the minute's rate, and the month's quota. */
 import type { IncomingMessage } from 'node:http';
 import { callerNetwork } from '../shared/config/networks.ts';
 import { AppError } from '../shared/errors.ts';
@@ -17,7 +17,7 @@ export type Admission = { refusal?: Refusal; headers: readonly string[] };
 
 export interface Admissions {
   /**
-   * Charges one look-up to the caller. Returns synchronously if it needs no access to the store.
+   * Charges one lookup to the caller. Returns synchronously if it needs no access to the store.
    * Rejects with `storage_unavailable`.
    */
   admit(req: IncomingMessage, query: string): Admission | Promise<Admission>;

@@ -149,8 +149,8 @@ export function assembleBinService(parts: BinServiceParts): BinServiceAssembly {
     accountUrl: settings.signIn && `${publicHref}/account`,
     publicHref,
     onResponse: (source) => events.binLookedUp({ source, count: 1 }),
-    onFailure: (error, requestId) => logger.error({ requestId, err: error }, 'look-up failed'),
-    onRefused: (refused) => logger.info(refused, 'look-up refused'),
+    onFailure: (error, requestId) => logger.error({ requestId, err: error }, 'lookup failed'),
+    onRefused: (refused) => logger.info(refused, 'lookup refused'),
     pages: { isPage, listener: app },
   });
   const scheduledTasks = startScheduledTasks({ store, random: Math.random, scheduledTasks: sessions.scheduledTasks });
@@ -168,7 +168,7 @@ export function assembleBinService(parts: BinServiceParts): BinServiceAssembly {
   };
 }
 
-/** The requests a minute. Only sign-ins are limited here, because each stores a record: plans limit look-ups. */
+/** The requests a minute. Only sign-ins are limited here, because each stores a record: plans limit lookups. */
 const RATE_LIMITS = { address: 0, signIns: 60, session: 0, relayToken: 0 };
 
 /** This service has no administration pages on which a reference can be looked up. */

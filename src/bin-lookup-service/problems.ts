@@ -1,4 +1,4 @@
-/** Refusals of a look-up: codes, details, and the problem document (RFC 9457). */
+/** Refusals of a lookup: codes, details, and the problem document (RFC 9457). */
 import { PROBLEMS } from '../shared/errors.ts';
 
 /** Problem codes of Gatehouse, and one for API keys. */
@@ -44,9 +44,9 @@ const RULES = {
   banned:
     'Your address continued to call after it was refused, and is banned for now. Wait as long as Retry-After says.',
   free_used_up:
-    'Your address has used up its free look-ups for this month. Wait for the next month (UTC){, or create a key on the account page}.',
+    'Your address has used up its free lookups for this month. Wait for the next month (UTC){, or create a key on the account page}.',
   plan_used_up:
-    'Your plan’s look-ups for this month are used up. Wait for the next month (UTC){, or choose a larger plan on the account page}.',
+    'Your plan’s lookups for this month are used up. Wait for the next month (UTC){, or choose a larger plan on the account page}.',
   free_too_fast:
     'These are more free requests than your address may send in a minute. Wait as long as Retry-After says{, or create a key on the account page}.',
   plan_too_fast:

@@ -70,7 +70,7 @@ function planRefreshes(scene: Scene, { connected, idOf }: PlannedVisits, checksP
   }
 }
 
-/** Writes the look-ups of this month. */
+/** Writes the lookups of this month. */
 async function writeLookUps({ modules, random, now }: Scene): Promise<void> {
   const days = new Date(now).getUTCDate();
   const { lookedUp, cacheRead, serviceResponded } = modules.binTally;

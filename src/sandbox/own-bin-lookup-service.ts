@@ -33,7 +33,7 @@ export function createOwnBinService({ host = '127.0.0.1', port }: { host?: strin
     client: {
       clientId: BIN_CLIENT_ID,
       clientSecret,
-      name: 'BIN look-up',
+      name: 'BIN lookup',
       redirectUris: [`${url}/account/callback`],
       settings: { requirePkce: true },
     },

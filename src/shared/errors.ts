@@ -14,7 +14,7 @@ export const PROBLEMS = {
   scopes_missing: { status: 403, title: 'The connection lacks a scope for this' },
   invalid_bin: { status: 400, title: 'Not a BIN' },
   bin_not_found: { status: 404, title: 'Nothing is known about this BIN' },
-  bin_quota_exhausted: { status: 429, title: 'The BIN look-ups are used up' },
+  bin_quota_exhausted: { status: 429, title: 'The BIN lookups are used up' },
   bin_service_unavailable: { status: 503, title: 'The BIN lookup service cannot be reached' },
   platform_rate_limited: { status: 429, title: 'The platform limits the number of calls' },
   platform_error: { status: 502, title: 'The platform did not respond properly' },

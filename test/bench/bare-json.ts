@@ -1,4 +1,4 @@
-/** The limits for BIN look-ups: `node:http` or Express 5 that only returns one record as JSON. Prints its port. */
+/** The limits for BIN lookups: `node:http` or Express 5 that only returns one record as JSON. Prints its port. */
 import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import express from 'express';

@@ -1,4 +1,4 @@
-/** Benchmark of BIN data: import, load, search and bulk look-ups of a data set as large as the largest public one. */
+/** Benchmark of BIN data: import, load, search and bulk lookups of a data set as large as the largest public one. */
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -35,7 +35,7 @@ export function benchBinData(effort: Effort): Promise<Finding[]> {
       { what: 'load', measured: loaded.loadMilliseconds / 1_000, unit: 's', target: { most: 1 } },
       { what: 'memory of the data set', measured: loaded.megabytes, unit: 'MB', target: { most: 60 } },
       { what: 'ready after start with it', measured: median(starts), unit: 's', target: { most: 1.5 } },
-      { what: 'one look-up', measured: loaded.lookUpMicroseconds, unit: 'µs', target: { most: 2 } },
+      { what: 'one lookup', measured: loaded.lookUpMicroseconds, unit: 'µs', target: { most: 2 } },
       { what: 'bulk, as a function', measured: loaded.bulkPerSecond, unit: '/s', target: { least: 400_000 } },
       { what: 'bulk, over HTTP', measured: http.perSecond, unit: '/s', target: { least: 100_000 } },
       { what: 'bulk, over HTTP, for each second of CPU time', measured: http.perCpuSecond, unit: '/s' },
@@ -58,7 +58,7 @@ async function secondsToStart(env: Record<string, string>): Promise<number> {
   return gatehouse.readyMilliseconds / 1_000;
 }
 
-/** Look-ups per second, and per second of Gatehouse's CPU time, with a thousand different BINs in each request. */
+/** Lookups per second, and per second of Gatehouse's CPU time, with a thousand different BINs in each request. */
 async function postBulk(
   { url, env }: Pick<Site, 'url' | 'env'>,
   first: number,

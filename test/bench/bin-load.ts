@@ -1,4 +1,4 @@
-/** The process that loads the stored data set and measures time, memory, single and bulk look-ups. Prints JSON. */
+/** The process that loads the stored data set and measures time, memory, single and bulk lookups. Prints JSON. */
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { createBins } from '../../src/gatehouse/bin/bin.ts';
@@ -28,7 +28,7 @@ const numbers = Array.from({ length: 100_000 }, (_, index) => {
   return bin as Bin;
 });
 const lookUpMicroseconds = await bestMicroseconds(10, async () => {
-  for (const number of numbers) if (!dataset.find(number)) throw new Error('A look-up found nothing.');
+  for (const number of numbers) if (!dataset.find(number)) throw new Error('A lookup found nothing.');
 });
 const requests = Array.from({ length: 100 }, (_, index) => numbers.slice(index * 1_000, (index + 1) * 1_000));
 const bulkMicroseconds = await bestMicroseconds(10, async () => {

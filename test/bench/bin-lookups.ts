@@ -1,4 +1,4 @@
-/** Benchmark of single BIN look-ups: Gatehouse and the BIN lookup service, and servers that only send JSON. */
+/** Benchmark of single BIN lookups: Gatehouse and the BIN lookup service, and servers that only send JSON. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -44,7 +44,7 @@ export function benchBinLookUps(effort: Effort): Promise<Finding[]> {
     }
     const quotaBefore = await service.readQuota();
     const rows = await contest(contestants, CONNECTIONS, effort);
-    print(table(`BIN look-ups, ${CONNECTIONS} connections, medians of ${effort.runs} runs in turn`, rows));
+    print(table(`BIN lookups, ${CONNECTIONS} connections, medians of ${effort.runs} runs in turn`, rows));
     if ((await service.readQuota()) >= quotaBefore - 1) throw new Error('The BIN lookup service has counted nothing.');
     const findings: Finding[] = rows.slice(2).map(({ name, ratio }) => ({
       what: name,
@@ -60,7 +60,7 @@ export function benchBinLookUps(effort: Effort): Promise<Finding[]> {
 interface Service {
   process: Measured;
   url: string;
-  /** Remaining look-ups of the quota, as the service reports them. This uses one. */
+  /** Remaining lookups of the quota, as the service reports them. This uses one. */
   readQuota(): Promise<number>;
   stop(): Promise<void>;
 }

@@ -67,7 +67,7 @@ describe('the free tier', () => {
     expect(await refused.json()).toMatchObject({
       ...{ status: 429, code: 'bin_quota_exhausted' },
       // Registration is disabled here.
-      detail: 'Your address has used up its free look-ups for this month. Wait for the next month (UTC).',
+      detail: 'Your address has used up its free lookups for this month. Wait for the next month (UTC).',
     });
     expect(refused.headers.get('ratelimit')).toBe(`"free";r=0;t=${seconds}`);
 
@@ -95,7 +95,7 @@ describe('the free tier', () => {
     expect((await lookUp({ ...from('unknown'), ...bearer(withAddressOfProxy.key) })).status).toBe(403);
   });
 
-  test('reports the remaining requests, and counts look-ups with and without a result, but not invalid ones', async () => {
+  test('reports the remaining requests, and counts lookups with and without a result, but not invalid ones', async () => {
     const remainingFor = async (path: string) => {
       const response = await lookUp(from('192.0.2.3'), path);
       expect(response.headers.get('ratelimit-policy') ?? 'none').toMatch(
@@ -286,7 +286,7 @@ describe('other HTTP behaviour', () => {
     }
   });
 
-  test('R68 with https, every response has HSTS: look-ups, pages, files and refusals', async () => {
+  test('R68 with https, every response has HSTS: lookups, pages, files and refusals', async () => {
     const secure = await startBinSite({ PUBLIC_URL: 'https://bins.test' });
     const listener = `http://127.0.0.1:${secure.env.PORT}`;
     try {

@@ -42,7 +42,7 @@ describe('settings', () => {
       paymentToken: undefined,
       bans: { refusals: 1_000, seconds: 3_600 },
       signIn: undefined,
-      pages: { operatorName: 'BIN look-up' },
+      pages: { operatorName: 'BIN lookup' },
     });
   });
 

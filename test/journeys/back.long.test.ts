@@ -164,7 +164,7 @@ test.each([
   ['connections', '/connections'],
   ['sessions', '/sessions'],
   ['the page of an app', '/connections/platform'],
-  ['BIN look-up', '/bin'],
+  ['BIN lookup', '/bin'],
   ['the overview', '/admin'],
   ['a list of the administration', '/admin/users'],
 ])('R106 Back shows no page of a session that was ended elsewhere: %s', async (_what, path) => {
@@ -201,7 +201,7 @@ async function endAllSessions(): Promise<void> {
   await agent.submit(await agent.get(`${site.url}/sessions`), {}, { button: 'Sign out everywhere' });
 }
 
-test('reloading the result of a BIN look-up shows it again, and sends no form', async () => {
+test('reloading the result of a BIN lookup shows it again, and sends no form', async () => {
   const page = await openWatched(FAILED_PAGE);
   await signInWithBrowser(page, site, ADMIN);
   await page.goto(`${site.url}/bin`);

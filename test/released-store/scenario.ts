@@ -166,7 +166,7 @@ async function fill(parts: {
   };
   await creator.call('POST', '/connections/import', { entries: [entry] });
 
-  // Calls, look-ups and links.
+  // Calls, lookups and links.
   const { csrfToken } = (await getJson(agents.admin as UserAgent, `${site.url}/session`)).json;
   const accessToken = await storage.readGrant(userIds.admin ?? '');
   await call('POST', '/service-accounts', { name: 'Nightly', app: 'platform', apiToken: accessToken.accessToken });

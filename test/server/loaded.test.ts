@@ -16,7 +16,7 @@ const { dependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'ut
 
 /** The packages by the feature that needs them. */
 const NOT_FOR_A_START = {
-  'a look-up of a BIN': ['banks-db', 'libphonenumber-js', 'world-countries'],
+  'a lookup of a BIN': ['banks-db', 'libphonenumber-js', 'world-countries'],
   'a file of BIN data': ['csv-parse'],
   'an upload': ['@fastify/busboy'],
   'a thread on the home page': ['sanitize-html'],

@@ -1,5 +1,5 @@
 /**
- * Runs as a separate process. Each line of input is a task: fifty concurrent look-ups for one user. The outcomes are
+ * Runs as a separate process. Each line of input is a task: fifty concurrent lookups for one user. The outcomes are
  * printed as a line of JSON.
  */
 import { createInterface } from 'node:readline';

@@ -1,4 +1,4 @@
-/** Rows of a data set whose words are of closed lists, or not, and the facts that every look-up has of them. */
+/** Rows of a data set whose words are of closed lists, or not, and the facts that every lookup has of them. */
 export const CLOSED_LIST_HEADER = 'bin;brand;type;category;issuer;alpha_2';
 
 interface ClosedListRow {

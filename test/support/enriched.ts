@@ -1,4 +1,4 @@
-/** Runs `enrichCsv` on a file in memory, with a look-up that knows every BIN that does not start with 9. */
+/** Runs `enrichCsv` on a file in memory, with a lookup that knows every BIN that does not start with 9. */
 import { Readable } from 'node:stream';
 import { type EnrichReport, enrichCsv } from '../../src/gatehouse/bin/enrich.ts';
 import type { LookupFound, LookupResult } from '../../src/shared/bin/lookup-result.ts';

@@ -85,7 +85,7 @@ export function createBinClient(parts: BinClientParts): BinClient {
   };
   const breaker = createBreaker<RemoteResult>({
     ...(parts.breaker ?? BREAKER),
-    // A caller who uses up a share must not pause the look-ups of the others.
+    // A caller who uses up a share must not pause the lookups of the others.
     isFailure: (result) => result.outcome === 'unavailable' && result.reason !== 'busy',
   });
   const call = async (bin: Bin, relayTokenId: string | undefined): Promise<RemoteResult> => {

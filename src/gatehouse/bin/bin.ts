@@ -1,4 +1,4 @@
-/** Creates the BIN look-ups, for the server and for the commands. */
+/** Creates the BIN lookups, for the server and for the commands. */
 
 import { builtInDataset } from '../../shared/bin/built-in-dataset.ts';
 import type { Dataset } from '../../shared/bin/dataset.ts';
@@ -25,7 +25,7 @@ export interface Bins {
   /** The data set of `BIN_DATASET_FILE` if it is set, otherwise the imported one. */
   dataset: LiveDataset;
   stored: StoredDatasets;
-  /** Built at the first call, so never if other sources have the facts of every look-up. */
+  /** Built at the first call, so never if other sources have the facts of every lookup. */
   builtIn: () => Dataset;
   /** Undefined if no remote service is configured. */
   quota: BinQuota | undefined;

@@ -19,7 +19,7 @@ export type DatasetChange = z.output<typeof datasetChange>;
 const DIGITS = 8;
 const ALL_BINS = 10 ** DIGITS;
 
-/** Each list has the data sets in the order in which look-ups use them (`findLocalFacts`). */
+/** Each list has the data sets in the order in which lookups use them (`findLocalFacts`). */
 export function compareDatasets(before: readonly Dataset[], after: readonly Dataset[]): DatasetChange {
   const change = { before: 0, after: 0, added: 0, removed: 0, changed: 0 };
   const [factsBefore, factsAfter] = [walkerOf(before), walkerOf(after)];

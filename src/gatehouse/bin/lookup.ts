@@ -21,7 +21,7 @@ export type LookupOutcome = LookupSource | LookupProblem['problem'] | 'bin_user_
 
 /** For metrics and logs. Events never contain digits of a BIN. */
 export interface LookupEvents extends RemoteEvents {
-  /** Called for each look-up; for a bulk look-up once per outcome, with the number of distinct BINs. */
+  /** Called for each lookup; for a bulk lookup once per outcome, with the number of distinct BINs. */
   lookedUp?(outcome: LookupOutcome, count: number): void;
 }
 
@@ -42,7 +42,7 @@ export interface BinLookupParts {
 export interface BinLookup {
   /**
    * Rejects only if the store fails (`storage_unavailable`). Concurrent requests of one caller for the same BIN share
-   * one look-up.
+   * one lookup.
    */
   lookUp(bin: Bin, caller: BinCaller): Promise<LookupResult>;
   /**
@@ -130,7 +130,7 @@ function addAge(result: LookupResult, now: number): LookupResult {
 
 type Find = (bin: Bin, caller: BinCaller) => Promise<LookupResult>;
 
-/** Only concurrent requests of the same caller share a look-up, because a refusal concerns that caller's budget. */
+/** Only concurrent requests of the same caller share a lookup, because a refusal concerns that caller's budget. */
 function shareLookUps(find: Find): Find {
   const running = new Map<string, Promise<LookupResult>>();
   return (bin, caller) => {

@@ -5,7 +5,7 @@ import { keys } from '../../shared/storage/keys.ts';
 import type { Store } from '../../shared/storage/store.ts';
 import { DAY_SECONDS, isoTime } from '../../shared/time.ts';
 
-/** The caller whose budget pays for a look-up. `callsPerMonth`: null if the relay token has no budget of its own. */
+/** The caller whose budget pays for a lookup. `callsPerMonth`: null if the relay token has no budget of its own. */
 export type BinCaller =
   | { kind: 'user'; id: string }
   | { kind: 'relay_token'; id: string; callsPerMonth: number | null }

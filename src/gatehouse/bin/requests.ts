@@ -1,4 +1,4 @@
-/** Look-ups by HTTP request, for browsers and services: one BIN, or up to a thousand in a JSON body. */
+/** Lookups by HTTP request, for browsers and services: one BIN, or up to a thousand in a JSON body. */
 import { z } from 'zod';
 import {
   type BinBudget,
@@ -51,7 +51,7 @@ export const resultsSchema = z.object({ results: z.array(resultSchema).describe(
 const binItem = z.unknown().meta({ type: 'string', description: 'the first 6 to 8 digits of a card' });
 export const batchSchema = z.strictObject({ bins: z.array(binItem).min(1).max(MAX_BULK_BINS) });
 
-/** @throws AppError `invalid_bin` (before any source is used, R85), or the problem of the look-up */
+/** @throws AppError `invalid_bin` (before any source is used, R85), or the problem of the lookup */
 export async function lookUpOne(lookup: BinLookup, value: unknown, caller: BinCaller): Promise<LookupFound> {
   const { bin } = parseBin(value);
   if (!bin) throw invalidBin();
@@ -98,7 +98,7 @@ export function lookupError({ problem, retryAfterSeconds, spent }: LookupProblem
 }
 
 const SPENT_DETAIL: Readonly<Record<BinBudget, string>> = {
-  user: 'You have used up your look-ups at the BIN lookup service for today (UTC). Try again tomorrow.',
+  user: 'You have used up your lookups at the BIN lookup service for today (UTC). Try again tomorrow.',
   relay_token:
     'This relay token has used up its calls to the BIN lookup service for this month (UTC). Ask an administrator for more.',
   unreserved:

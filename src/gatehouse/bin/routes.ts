@@ -35,7 +35,7 @@ export interface BinRoutes {
   many: RequestHandler;
   /** Accepts only JSON. */
   manyAsJson: RequestHandler;
-  /** The form, with the result of a look-up if the query names a BIN. */
+  /** The form, with the result of a lookup if the query names a BIN. */
   page: RequestHandler;
 }
 
@@ -70,7 +70,7 @@ export function binRoutes(parts: {
     if (panel.status !== 200) res.status(panel.status);
     if (panel.bin.error?.retryAfterSeconds !== undefined)
       res.set('Retry-After', String(panel.bin.error.retryAfterSeconds));
-    pages.send(res, 'bin/page', { page: pages.signedInFrame(req, 'BIN look-up'), bin: panel.bin });
+    pages.send(res, 'bin/page', { page: pages.signedInFrame(req, 'BIN lookup'), bin: panel.bin });
   };
 
   /** A reload of the result then sends no form again. Only a valid BIN is put into the address. */
@@ -95,8 +95,8 @@ export function binRoutes(parts: {
     async page(req, res) {
       const text = queryField(req, 'bin');
       if (text === undefined)
-        return pages.send(res, 'bin/page', { page: pages.signedInFrame(req, 'BIN look-up'), bin: {} });
-      // A look-up may cost money.
+        return pages.send(res, 'bin/page', { page: pages.signedInFrame(req, 'BIN lookup'), bin: {} });
+      // A lookup may cost money.
       refuseSpeculative(req);
       return sendPage(req, res, text);
     },
@@ -110,7 +110,7 @@ function callerOf(req: IncomingMessage): BinCaller {
   return { kind: 'relay_token', id: relayToken.id, callsPerMonth: relayToken.binCallsPerMonth };
 }
 
-/** Returns the panel and the HTTP status for a look-up by the form. @param reportProblem returns its reference */
+/** Returns the panel and the HTTP status for a lookup by the form. @param reportProblem returns its reference */
 async function lookUpPanel(
   lookup: BinLookup,
   text: string | undefined,

@@ -1,4 +1,4 @@
-/** The remote service as a source of look-ups: reads its cache first, then calls it and caches the response. */
+/** The remote service as a source of lookups: reads its cache first, then calls it and caches the response. */
 import { setTimeout } from 'node:timers/promises';
 import type { LookupFound, LookupProblem } from '../../shared/bin/lookup-result.ts';
 import type { Bin } from '../../shared/bin/parse-bin.ts';
@@ -27,7 +27,7 @@ export type FindAtService = (bin: Bin) => Promise<ServiceResult>;
 export interface ServiceSource {
   /** Calls are charged to the caller's budget. */
   single(caller: BinCaller): FindAtService;
-  /** For one bulk look-up: makes no more calls after three failures, or once a budget is used up. */
+  /** For one bulk lookup: makes no more calls after three failures, or once a budget is used up. */
   bulk(caller: BinCaller): FindAtService;
 }
 

@@ -1,5 +1,5 @@
 /**
- * Counts look-ups for administrators in memory, and adds the counts to the store every 10 s, or once it is available.
+ * Counts lookups for administrators in memory, and adds the counts to the store every 10 s, or once it is available.
  */
 import { keys } from '../../shared/storage/keys.ts';
 import type { Store } from '../../shared/storage/store.ts';

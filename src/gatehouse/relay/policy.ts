@@ -70,7 +70,7 @@ export const relayPolicySchema = z.object({
     .union([z.enum(['all', 'none']), listedUsers.min(1).readonly()], {
       error: 'Use "all", "none", or a list of user ids.',
     })
-    .describe('"none": only service accounts and BIN look-ups'),
+    .describe('"none": only service accounts and BIN lookups'),
   networks: z.array(network).max(200).readonly().default([]).describe('CIDRs; an empty list allows every address'),
   /** In JSON a time in ISO 8601, otherwise milliseconds since the epoch. */
   expiresAt: z.int(),
@@ -109,7 +109,7 @@ export type RelaySubject =
 export interface RelayCall {
   /** The scope that the call needs. */
   scope: RelayScope;
-  /** The id of the connected app; undefined for BIN look-ups, as is the subject. */
+  /** The id of the connected app; undefined for BIN lookups, as is the subject. */
   app?: string | undefined;
   subject?: RelaySubject | undefined;
   /** True if the call lists the connections of every user that the token may act for, without proof of any user. */

@@ -50,7 +50,7 @@ export interface RelayGuards {
   jsonOnly: RequestHandler;
 }
 
-/** The guards, and the handlers that are only for services. Look-ups of BINs use the handlers of browsers. */
+/** The guards, and the handlers that are only for services. Lookups of BINs use the handlers of browsers. */
 export interface RelayRoutes extends RelayGuards {
   currentThread: FastPathHandler;
   api: ApiRoutes;
@@ -75,7 +75,7 @@ export function relayGuards(parts: { gate: RelayGate; limits: Pick<RateLimits, '
     });
 
   /**
-   * Authorizes a BIN look-up, and counts it once the response is sent or the caller has disconnected: the handler also
+   * Authorizes a BIN lookup, and counts it once the response is sent or the caller has disconnected: the handler also
    * serves browsers, and does not count.
    */
   const authorizeBin = async (req: IncomingMessage, res: ServerResponse): Promise<void> => {

@@ -1,4 +1,4 @@
-/** Reads the limits of a row of a data set. Networks publish ranges of up to 19 digits, but a look-up has at most 8. */
+/** Reads the limits of a row of a data set. Networks publish ranges of up to 19 digits, but a lookup has at most 8. */
 import { parseBin } from './parse-bin.ts';
 
 /** Networks assign ranges by the first 11 digits. Longer limits of a range are padded with 0 or 9. */

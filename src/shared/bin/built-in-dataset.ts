@@ -14,7 +14,7 @@ export const BUILT_IN_ATTRIBUTION =
 
 /** Describes the data set on pages and in docs/bin-data.md. */
 export const BUILT_IN_ABOUT =
-  'The built-in data set is an example, so that a first look-up has a response. It is banks-db of July 2017, 90 % of its prefixes are of the United States, and it does not know type, brand, prepaid, and the telephone number and city of the bank.';
+  'The built-in data set is an example, so that a first lookup has a response. It is banks-db of July 2017, 90 % of its prefixes are of the United States, and it does not know type, brand, prepaid, and the telephone number and city of the bank.';
 export const REAL_USE =
   'For real use, import a current data set: bin-list-data (about 375,000 BINs of 6 digits, CC BY 4.0, last changed in February 2025; BINs that have lost their leading zeros are left out), or the account ranges that a card network or your acquirer gives you.';
 

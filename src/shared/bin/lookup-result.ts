@@ -1,4 +1,4 @@
-/** The result of a BIN look-up, its age, and its response headers. */
+/** The result of a BIN lookup, its age, and its response headers. */
 import { z } from 'zod';
 import { DAY_MS } from '../time.ts';
 import type { BinRecord } from './record.ts';
@@ -24,7 +24,7 @@ export interface LookupFound {
 /** A budget of calls to the service. `unreserved`: the part of the month's calls that is not reserved for users. */
 export type BinBudget = 'user' | 'relay_token' | 'unreserved' | 'month';
 
-/** A failed look-up. `retryAfterSeconds`: absent for `bin_not_found`. `spent`: the exhausted budget, if any. */
+/** A failed lookup. `retryAfterSeconds`: absent for `bin_not_found`. `spent`: the exhausted budget, if any. */
 export interface LookupProblem {
   problem: 'bin_not_found' | 'bin_quota_exhausted' | 'bin_service_unavailable';
   retryAfterSeconds?: number;

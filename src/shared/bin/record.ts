@@ -126,7 +126,7 @@ export function factIn(facts: Omit<BinRecord, 'country'>, { group, name }: Field
   return members?.[name] as Fact | undefined;
 }
 
-/** Returns a record of the known facts, in schema order. Avoids spreads, because each look-up builds a record. */
+/** Returns a record of the known facts, in schema order. Avoids spreads, because each lookup builds a record. */
 export function recordOf(factOf: (field: Field) => Fact | undefined, country?: BinRecord['country']): BinRecord {
   const record: BinRecord = {};
   const number = addFacts(NUMBER, factOf);

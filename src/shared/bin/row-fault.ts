@@ -26,7 +26,7 @@ const DESCRIPTIONS: Readonly<Record<RowFault['reason'], string>> = {
   leading_zeros_lost: `the number has fewer digits than others, so it seems to have lost leading zeros: ${EXPORT_AS_TEXT}`,
   spreadsheet_number: `a spreadsheet has changed the number, such as to 45717360.0 or 4.57E+07: ${EXPORT_AS_TEXT}`,
   more_than_8_digits:
-    'no look-up can use it, since it covers no BIN of 8 digits completely: leave it out, or enter the range of the whole BIN',
+    'no lookup can use it, since it covers no BIN of 8 digits completely: leave it out, or enter the range of the whole BIN',
   range_reversed: 'the range ends before it begins: exchange its limits',
   country_missing: 'the country is missing: enter its code',
   country_unknown: 'the country is not in ISO 3166-1: enter the code of a country, or remove the row',

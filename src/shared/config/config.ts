@@ -36,7 +36,7 @@ export function loadStorageConfig(source: ConfigSource): { values: StorageConfig
   return { values: deepFreeze(toStorage(read.values)), faults };
 }
 
-/** Loads the settings of BIN look-ups, for commands. */
+/** Loads the settings of BIN lookups, for commands. */
 export function loadBinConfig(source: ConfigSource) {
   const { values, faults } = readSettings(BIN_SETTINGS, source);
   return { values: deepFreeze({ ...toBin(values), ...toOutbound(values) }), faults };

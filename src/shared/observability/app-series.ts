@@ -9,7 +9,7 @@ export interface RegisteredApps {
 
 /** The label for an id that no app has: callers can send any id, and an app may have been deleted meanwhile. */
 const OTHER_APP = 'other';
-/** The label for calls without an app, such as BIN look-ups. */
+/** The label for calls without an app, such as BIN lookups. */
 const NO_APP = 'none';
 
 /** The labels besides `app`: their names, and their values for each app and for calls without an app. */

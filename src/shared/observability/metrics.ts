@@ -225,7 +225,7 @@ export function createMetrics(droppedLines: () => number = () => 0): Metrics {
     scopesMissing: counter('connections_scopes_missing', 'Connections found to lack scopes that their app requires.'),
     binLookups: counter(
       'bin_lookups',
-      'BIN look-ups, by source of the record or by problem.',
+      'BIN lookups, by source of the record or by problem.',
       'source',
       LABEL_VALUES.binLookups,
     ),

@@ -109,7 +109,7 @@ interface OutboundRequest {
 }
 
 /**
- * Starts a span for a call, as a child of the request's span. It omits the path and query: the path of a BIN look-up
+ * Starts a span for a call, as a child of the request's span. It omits the path and query: the path of a BIN lookup
  * holds digits of a card number, and a query may hold a code.
  */
 type BeginCall = (call: { method: string; origin: string }) => {

@@ -157,7 +157,7 @@ export type ThreadPanel =
 
 export type BinSource = 'dataset' | 'service' | 'cache' | 'rules';
 
-/** The result of a look-up. The module `bin` adds the record. */
+/** The result of a lookup. The module `bin` adds the record. */
 export interface BinResult {
   /** 6 to 8 digits. */
   bin: string;
@@ -173,7 +173,7 @@ export interface BinResult {
   isServiceUnavailable?: boolean | undefined;
 }
 
-/** A failed look-up, without the input, which may be a whole card number. */
+/** A failed lookup, without the input, which may be a whole card number. */
 export interface BinError {
   code: ProblemCode;
   /** Replaces the code's own text if more is known. */
@@ -182,7 +182,7 @@ export interface BinError {
   retryAfterSeconds?: number | undefined;
 }
 
-/** The look-up form with its result or error; the empty form has neither. */
+/** The lookup form with its result or error; the empty form has neither. */
 export interface BinPanel {
   result?: BinResult | undefined;
   error?: BinError | undefined;

@@ -83,7 +83,7 @@ const PROBLEM_TEXTS: Readonly<Record<ProblemCode, ProblemText>> = {
   },
   invalid_bin: {
     title: 'These are not the first digits of a card',
-    meaning: 'A look-up needs 6, 7 or 8 digits and nothing else. Your input was neither looked up nor stored.',
+    meaning: 'A lookup needs 6, 7 or 8 digits and nothing else. Your input was neither looked up nor stored.',
     helper: 'you',
     advice: 'Enter the first 6 to 8 digits, never a whole card number.',
     action: { label: 'Look up other digits', path: '/' },
@@ -96,14 +96,14 @@ const PROBLEM_TEXTS: Readonly<Record<ProblemCode, ProblemText>> = {
     action: { label: 'Look up other digits', path: '/' },
   },
   bin_quota_exhausted: {
-    title: 'Our look-ups are used up',
-    meaning: 'We have used all our calls to the card look-up service.',
+    title: 'Our lookups are used up',
+    meaning: 'We have used all our calls to the BIN lookup service.',
     helper: 'administrator',
     advice: 'You can still look up digits that are in our own data. For others, try again in {wait}.',
     action: { label: 'Look up other digits', path: '/' },
   },
   bin_service_unavailable: {
-    title: 'The card look-up service does not respond',
+    title: 'The BIN lookup service does not respond',
     meaning:
       'These digits are not in our own data, and the service that may know them cannot be reached at the moment.',
     helper: 'bin_service',
@@ -243,7 +243,7 @@ const HELPER_TEXTS: Readonly<Record<Helper, string>> = {
   administrator: 'An administrator of this service',
   provider: 'The operator of the sign-in provider',
   platform: 'The operator of the platform',
-  bin_service: 'The operator of the card look-up service',
+  bin_service: 'The operator of the BIN lookup service',
 };
 
 /** @param retryAfterSeconds replaces `{wait}` in `advice`; default: "a few minutes" */

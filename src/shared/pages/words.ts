@@ -51,8 +51,8 @@ const SCOPE_TEXTS: ReadonlyMap<string, string> = new Map([
 
 const SOURCE_TEXTS: Readonly<Record<BinSource, string>> = {
   dataset: 'Our own data set',
-  service: 'Card look-up service, just now',
-  cache: 'Card look-up service, earlier',
+  service: 'BIN lookup service, just now',
+  cache: 'BIN lookup service, earlier',
   rules: 'Only the numbering rules of the card network',
 };
 

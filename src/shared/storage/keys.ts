@@ -76,7 +76,7 @@
  * | lease `task:NAME` | which process does that scheduled task | 30 s after its holder's last renewal |
  * | `bin-lookup-service-pause` | the time until which the BIN lookup service must not be called (429) | until that time |
  * | `bin-lookup-service-health` | the last success and the last failure of the BIN lookup service | 100 days |
- * | counter `bin-lookups:{YYYY-MM}:OUTCOME` | look-ups in that UTC month by source of the data, or by problem | 100 days |
+ * | counter `bin-lookups:{YYYY-MM}:OUTCOME` | lookups in that UTC month by source of the data, or by problem | 100 days |
  * | `bin-dataset` | the imported BIN data set in use and the previous one, each with source, date, licence and bad rows | until the next import |
  * | `bin-dataset:{ID}:N` | a part of an imported BIN data set, compressed and in base64 | until the import after the next |
  * | `bin-dataset-upload:{bin-dataset}` | an uploaded BIN data set that waits for its import: source, date, licence, bad rows, expected changes | 1 hour, or until imported, discarded or replaced; its parts too |
@@ -106,7 +106,7 @@
  * | `api-key:{KEY_HASH}` | the account of that key | until revoked |
  * | index `plan-requests` | unconfirmed orders of plans (account and order), by time of order | until confirmed |
  * | `plan-sign-ins:{BROWSER_HASH}` | hashes of the states of that browser's pending authorization requests, at most 10, and how its last 10 refused ones ended | 600 s |
- * | counter `plan-use:{SUBJECT}:YYYY-MM` | look-ups of an address or account in that UTC month | 100 days |
+ * | counter `plan-use:{SUBJECT}:YYYY-MM` | lookups of an address or account in that UTC month | 100 days |
  * | counter `plan-overuse:{SUBJECT}` | recent refusals | the duration of a ban |
  * | counter `plan-ban:{SUBJECT}` | the second in which a ban ends | until that second |
  */

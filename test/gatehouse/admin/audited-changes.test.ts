@@ -276,7 +276,7 @@ test('an upload of BIN data, its import and the rollback show these texts', asyn
   const question = await open('bin/rollback');
   const questionFacts = `
     # Roll back to the previous BIN data?
-    Look-ups use banks-db 0.12.0 (as of 2017-07-16, 17,324 rows) again, instead of Card data (as of 2031-03-01, 2 rows).
+    Lookups use banks-db 0.12.0 (as of 2017-07-16, 17,324 rows) again, instead of Card data (as of 2031-03-01, 2 rows).
     You can switch back in the same way.`;
   expectLines(linesOf(question.body), parseFacts(questionFacts));
 

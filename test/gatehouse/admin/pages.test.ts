@@ -163,11 +163,11 @@ connect-links # Connect links
   | Uma Okafor </admin/users/{uma}> Collaboration second | nightly </admin/relay-tokens/{nightly}> | Open | 2 min ago | in 28 min |
 bin # BIN data
   Source: banks-db 0.12.0 / Origin: Built in / As of: 16 July 2017 / Licence: CC BY 4.0 / Rows: 17,324
-  The built-in data set is an example, so that a first look-up has a response. It is banks-db of July 2017, 90 % of its prefixes are of the United States, and it does not know type, brand, prepaid, and the telephone number and city of the bank.
+  The built-in data set is an example, so that a first lookup has a response. It is banks-db of July 2017, 90 % of its prefixes are of the United States, and it does not know type, brand, prepaid, and the telephone number and city of the bank.
   | American Express | | 8,926 51.5 % / | Discover | | 1 < 0.1 % / | United States | | 15,627 90.2 %
   | Türkiye | | 362 2.1 % / | 16 others | | 61 0.4 % / Working
   1 of 10,000. Resets on 1 April 2031. / 1,000 are reserved for users, each with up to 100 a day.
-  Cache: 0 % of 1 look-ups needed no call / | Data set | | 0 / | Cached response of the service | | 0
+  Cache: 0 % of 1 lookups needed no call / | Data set | | 0 / | Cached response of the service | | 0
   | Service | | 1 / | Card network rules only | | 0 / | Not found | | 0 / | Monthly calls used up | | 0
   | Daily calls of a user used up | | 0 / | Service unavailable | | 0
   Bank names by prefix: banks-db 0.12.0 by Linda Rian and contributors (https://github.com/ramoona/banks-db), CC BY 4.0 (https://creativecommons.org/licenses/by/4.0/); completed here with country facts and network rules.
@@ -199,7 +199,7 @@ relay-tokens/{nightly} # nightly
 relay-tokens/new # Create relay token
   The service that will use it. Users see this name on their connections.
   [*checkbox scopes=threads:read] Read the current thread
-  [*radio users=none] No users: only service accounts and BIN look-ups / [radio users=listed] Chosen users
+  [*radio users=none] No users: only service accounts and BIN lookups / [radio users=listed] Chosen users
   [radio users=all] All users / E-mail addresses or IDs. Gatehouse knows users once they have signed in.
   Such as 10.0.0.0/8. Leave empty to allow every address. / [*radio expiry=90] In 90 days
   The token works until the end of this day (UTC). / [checkbox assertUser=yes] Name users without proof

@@ -183,7 +183,7 @@ describe('a service that cannot be reached', () => {
     await busyOutbound.close();
   });
 
-  test('R134 a service that floods the BIN lookup service neither delays nor pauses the look-ups of a user', async () => {
+  test('R134 a service that floods the BIN lookup service neither delays nor pauses the lookups of a user', async () => {
     const outbound = createOutbound({
       policy: createAddressPolicy(['127.0.0.1']),
       limits: { concurrency: 8, waiting: 8 },

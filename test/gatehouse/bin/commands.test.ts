@@ -285,7 +285,7 @@ describe('bin enrich', () => {
     expect(program.stderr()).toBe('Read.\n');
   });
 
-  test('its look-ups appear in the counts of the server', async () => {
+  test('its lookups appear in the counts of the server', async () => {
     await getJson(agent, `${site.url}/bin/45717360`);
     expect(await readBinData()).toMatchObject({
       quota: { used: expect.any(Number) },
@@ -317,7 +317,7 @@ describe('bin enrich', () => {
   });
 });
 
-test('bin import tells which rows contradict each other, and which no look-up can use', async () => {
+test('bin import tells which rows contradict each other, and which no lookup can use', async () => {
   const row = (digits: string, bank: string, country: string) => `${digits},VISA,DEBIT,,${bank},,,${country},,`;
   const pairs = Array.from({ length: 101 }, (_, index) =>
     ['A', 'B'].map((bank) => row(String(999_700 + index), bank, 'DK')),
@@ -332,9 +332,9 @@ test('bin import tells which rows contradict each other, and which no look-up ca
     '102 BINs or ranges come more than once, with different facts. Only what their rows have in common is used: correct the rows, and import the file again.\n  lines 2 and 3\n',
   );
   expect(out).toMatch(/\n {2}lines 202 and 203\n {2}and 2 more\n$/);
-  expect(out).toContain('Skipped 102 bad rows:\n  line 208: no look-up can use it, since it covers no BIN of 8 digits');
+  expect(out).toContain('Skipped 102 bad rows:\n  line 208: no lookup can use it, since it covers no BIN of 8 digits');
   expect(out).toMatch(
-    /and 2 more: use --bad-rows FILE to list them all\nAll of them by reason:\n {2}101 rows, such as line 208: no look-up .*\n {2}1 row, such as line 309: the country “QZ” is/,
+    /and 2 more: use --bad-rows FILE to list them all\nAll of them by reason:\n {2}101 rows, such as line 208: no lookup .*\n {2}1 row, such as line 309: the country “QZ” is/,
   );
   const { out: json } = await gatehouse('import', file, '--as-of', '2026-11-01', '--json');
   expect(JSON.parse(json)).toMatchObject({
@@ -346,7 +346,7 @@ test('bin import tells which rows contradict each other, and which no look-up ca
   });
   expect((await readBinData()).dataset).toMatchObject({
     badRows: 102,
-    reasons: [{ reason: 'more_than_8_digits', rows: 101, detail: expect.stringMatching(/^no look-up/) }, { rows: 1 }],
+    reasons: [{ reason: 'more_than_8_digits', rows: 101, detail: expect.stringMatching(/^no lookup/) }, { rows: 1 }],
     conflicts: { count: 102, ranges: expect.arrayContaining([{ lines: [2, 3] }]) },
   });
   await until(async () => (await bankOf('999601'))[0] === 'Same');
@@ -354,7 +354,7 @@ test('bin import tells which rows contradict each other, and which no look-up ca
   const { body } = await sendRequest(`${site.url}/admin/bin`, { headers: { ...ACCEPT_HTML, cookie } });
   expect(body).toMatch(/<dt>BINs with conflicting rows<\/dt><dd>102</);
   expect(body).toContain('<li>Lines 2 and 3</li>');
-  expect(body).toMatch(/101 rows, such as line 208: no look-up/);
+  expect(body).toMatch(/101 rows, such as line 208: no lookup/);
 });
 
 test('bin import tells which values of closed lists are not understood', async () => {

@@ -67,7 +67,7 @@ const ALICE: BinCaller = { kind: 'user', id: 'alice' };
 const BOB: BinCaller = { kind: 'user', id: 'bob' };
 const BATCH: BinCaller = { kind: 'relay_token', id: 'batch', callsPerMonth: null };
 
-/** Creates a look-up whose calls are those of Alice, unless a test names another caller. */
+/** Creates a lookup whose calls are those of Alice, unless a test names another caller. */
 function lookupWith(parts: Partial<BinLookupParts & BinQuotaLimits> = {}) {
   const { monthlyQuota = 100, userReserve = 0, userDailyQuota = 1_000, ...rest } = parts;
   const lookup = createBinLookup({
@@ -348,7 +348,7 @@ describe('failures of the service', () => {
     expect(service.hits).toHaveLength(5);
   });
 
-  test('R93 a user with a spent budget does not affect another user’s concurrent look-up of the same BIN', async () => {
+  test('R93 a user with a spent budget does not affect another user’s concurrent lookup of the same BIN', async () => {
     const lookup = lookupWith({ userDailyQuota: 1 });
     expect(await lookup.lookUp(bin('42000000'))).toMatchObject({ source: 'service' });
     const [first, second] = await Promise.all([lookup.lookUp(bin('42000001')), lookup.lookUp(bin('42000001'), BOB)]);
@@ -388,7 +388,7 @@ describe('many at once', () => {
     expect(service.hits).toHaveLength(1);
   });
 
-  describe('by 2 processes with 50 look-ups each', () => {
+  describe('by 2 processes with 50 lookups each', () => {
     let processes: Child[];
     beforeAll(() => {
       processes = [startProcess(), startProcess()];
@@ -446,7 +446,7 @@ describe('many at once', () => {
       expectOneCall(await runBoth(directory, 100, ['99000000', '99000100'], 'one left'));
     });
 
-    test('R87: look-ups of the same BIN share the response of 1 outbound call', async () => {
+    test('R87: lookups of the same BIN share the response of 1 outbound call', async () => {
       service.respondWith((response) => setTimeout(() => sendJson(response, { scheme: 'visa' }), 1_500));
       const outcomes = await runBoth(directory, 100, ['99000000', '99000000'], 'same');
       expect(new Set(outcomes)).toEqual(new Set(['service', 'cache']));
@@ -467,7 +467,7 @@ describe('many at once', () => {
     });
   });
 
-  test('a bulk look-up keeps the order, looks up duplicates once, and makes a few calls at a time', async () => {
+  test('a bulk lookup keeps the order, looks up duplicates once, and makes a few calls at a time', async () => {
     let openCalls = 0;
     let maxOpenCalls = 0;
     service.respondWith((response, hit) => {
@@ -493,7 +493,7 @@ describe('many at once', () => {
     expect(maxOpenCalls).toBeLessThanOrEqual(8);
   });
 
-  test('F20 a bulk look-up stops calling an unavailable service', async () => {
+  test('F20 a bulk lookup stops calling an unavailable service', async () => {
     fail(500);
     const numbers = Array.from({ length: 500 }, (_, index) => bin(String(99000000 + index)));
     const responses = await lookupWith({ monthlyQuota: 1_000 }).lookUpMany(numbers);

@@ -253,7 +253,7 @@ describe('POST /bin with the form of the page', () => {
   });
 
   test.each(['4571736012345674', '4571', '45717360x', ''])(
-    'R85 refuses the query "%s" as it refuses the form, without a look-up',
+    'R85 refuses the query "%s" as it refuses the form, without a lookup',
     async (text) => {
       const callsBefore = countCalls();
       const { status, body } = await getPage(text);
@@ -262,7 +262,7 @@ describe('POST /bin with the form of the page', () => {
     },
   );
 
-  test('R136 a page that is loaded ahead makes no look-up', async () => {
+  test('R136 a page that is loaded ahead makes no lookup', async () => {
     const callsBefore = countCalls();
     const headers = { ...ACCEPT_HTML, cookie, 'sec-purpose': 'prefetch' };
     expect((await sendRequest(`${site.url}/bin?bin=000004`, { headers })).status).toBe(503);
@@ -274,7 +274,7 @@ describe('POST /bin with the form of the page', () => {
     expect([unknown.status, unknown.body.includes('Nothing is known about these digits')]).toEqual([404, true]);
     site.sandbox.faults.set({ listener: 'bin-lookup-service', kind: 'error' });
     const down = await getPage('000002');
-    expect([down.status, down.body.includes('The card look-up service does not respond')]).toEqual([503, true]);
+    expect([down.status, down.body.includes('The BIN lookup service does not respond')]).toEqual([503, true]);
     expect(Number(down.headers['retry-after'])).toBeGreaterThan(0);
     expect(down.body).toContain('aria-invalid="false"');
   });

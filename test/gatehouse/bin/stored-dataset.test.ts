@@ -1,4 +1,4 @@
-/** Imported data sets in the store: complete, activated during look-ups, and rolled back. */
+/** Imported data sets in the store: complete, activated during lookups, and rolled back. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -144,7 +144,7 @@ async function goLive(store: Store, parts: { pollMilliseconds?: number; file?: D
   return dataset;
 }
 
-test('every process uses an import within two seconds, and no look-up fails meanwhile', async () => {
+test('every process uses an import within two seconds, and no lookup fails meanwhile', async () => {
   const [ownStore, otherStore] = [await openStore(), await openStore()];
   const stored = createStoredDatasets({ store: ownStore, clock });
   await stored.save(datasetNamed('first'), REPORT);

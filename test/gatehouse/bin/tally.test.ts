@@ -1,4 +1,4 @@
-/** The counts of look-ups in one process. `commands.test.ts` tests them over HTTP. */
+/** The counts of lookups in one process. `commands.test.ts` tests them over HTTP. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -19,7 +19,7 @@ afterEach(async () => {
   rmSync(directory, { recursive: true });
 });
 
-test('every report includes all earlier look-ups, even while a flush is writing them', async () => {
+test('every report includes all earlier lookups, even while a flush is writing them', async () => {
   const tally = createBinTally({ store, clock: Date.now });
   tally.lookedUp('service', 3);
   tally.serviceResponded('timeout');
@@ -30,7 +30,7 @@ test('every report includes all earlier look-ups, even while a flush is writing 
   await tally.close();
 });
 
-test('R119 look-ups and the health of the service survive failed writes', async () => {
+test('R119 lookups and the health of the service survive failed writes', async () => {
   let isDown = true;
   const fail = () => Promise.reject(new AppError('storage_unavailable'));
   const storeWithOutages: Store = {

@@ -76,7 +76,7 @@ test('compares an upload with the data set in use', async () => {
   expect(checked).toMatchObject({ change: { added: 0, removed: 3, changed: 2 } });
 });
 
-test('rows of one BIN give it the facts on which they agree, and rows that no look-up can use are left out', async () => {
+test('rows of one BIN give it the facts on which they agree, and rows that no lookup can use are left out', async () => {
   const rows = ['45000000,45000000,US,One', '45000000,45000000,US,Two', '45000001000,45000001499,US,Two'];
   const checked = await checkUpload(chunksOf(bytesOf(rows)), UPLOAD, noAbort);
   if (checked.problem !== undefined) throw new Error(checked.problem);

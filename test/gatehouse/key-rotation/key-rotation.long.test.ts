@@ -110,7 +110,10 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('with %s', (kind) => {
     expect((json.items as { event: string; facts: unknown; actor: unknown }[]).map(({ event }) => event)).toEqual([
       ...['encryption_key.rotated', 'encryption_key.rotation_started'],
     ]);
-    expect(json.items).toMatchObject([{ facts: { kid: newKid, reencrypted: total }, actor: { kind: 'admin_token' } }, {}]);
+    expect(json.items).toMatchObject([
+      { facts: { kid: newKid, reencrypted: total }, actor: { kind: 'admin_token' } },
+      {},
+    ]);
   });
 
   test.skipIf(missing)('a permanent failure ends it, says what to do, and is logged', async () => {

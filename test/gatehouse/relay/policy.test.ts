@@ -106,7 +106,7 @@ describe('a rule', () => {
     expect(accountChecks.map(({ result }) => result)).toEqual(['failed', 'not_applicable']);
   });
 
-  test('for users does not apply to a service account or a BIN look-up, and that for apps not to the latter', () => {
+  test('for users does not apply to a service account or a BIN lookup, and that for apps not to the latter', () => {
     const accountCall: RelayCall = { ...CALL, ...accountWith({}) };
     expect(decide({ ...POLICY, users: 'none' }, accountCall)).toEqual({ allowed: true });
     expect(decide({ ...POLICY, users: 'none', apps: [] }, BIN_CALL)).toEqual({ allowed: true });

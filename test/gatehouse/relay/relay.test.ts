@@ -231,7 +231,7 @@ describe('the calls that a relay token authorizes', () => {
     }
   });
 
-  test('R81 BIN look-ups require their scope: a single one, one through Express, and several', async () => {
+  test('R81 BIN lookups require their scope: a single one, one through Express, and several', async () => {
     const { token: forThreads } = await admin.createRelayToken({ scopes: ['threads:read'] });
     const url = `${site.url}/relay/bin/45717360`;
     // A length is unusual for a GET: with it the request goes through Express.
@@ -348,7 +348,7 @@ describe('the calls that a relay token authorizes', () => {
   });
 });
 
-test('R68 R69 a BIN look-up has the same response with and without Express, and a failed one is counted as failed', async () => {
+test('R68 R69 a BIN lookup has the same response with and without Express, and a failed one is counted as failed', async () => {
   const { token: countedToken, id } = await admin.createRelayToken({ name: 'both ways' });
   const lookUp = (bin: string, headers: Record<string, string> = {}) =>
     sendRequest(`${site.url}/relay/bin/${bin}`, { headers: { ...bearer(countedToken), ...headers } });

@@ -318,7 +318,7 @@ describe('what a spreadsheet has spoiled', () => {
     expect(written()).toMatch(/\n2;10309;.*;leading_zeros_lost\n3;7;.*;leading_zeros_lost\n$/);
   });
 
-  test('bin enrich stops before the look-up at a number of 7 digits if more of the others have 8', async () => {
+  test('bin enrich stops before the lookup at a number of 7 digits if more of the others have 8', async () => {
     const { error, lookedUp } = await enrich('id;bin\n1;45717360\n2;1030912\n3;45717361\n');
     expect(error?.message).toBe(
       'Line 3, column "bin": the number has 7 digits and most others have 8, so it seems to have lost a leading zero. Format the column as text, export the file again, and start again.',

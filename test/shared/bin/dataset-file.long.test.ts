@@ -124,7 +124,7 @@ describe('the shapes', () => {
         record: { scheme: 'mastercard', type: 'credit', brand: 'Credit', country: us, bank, number: { length: 16 } },
       });
     }
-    // Two ranges divide this BIN, so no look-up can use them.
+    // Two ranges divide this BIN, so no lookup can use them.
     expect(dataset?.find(bin('51206900'))).toBeUndefined();
     expect(dataset?.find(bin('512069'))).toBeUndefined();
     expect(dataset?.find(bin('51206901'))?.record).toMatchObject({ brand: 'Debit', bank: { name: 'OTHER BANK' } });

@@ -333,7 +333,7 @@ describe('entries', () => {
     expect(() => createDataset({ entries: [entry], source: 's', asOf: '2026-01-01', licence: '' })).toThrow(fault);
   });
 
-  test('375,000 rows need less than 60 MB, and a look-up takes less than 2 microseconds', () => {
+  test('375,000 rows need less than 60 MB, and a lookup takes less than 2 microseconds', () => {
     const memoryBefore = memoryInUse();
     const builder = createDatasetBuilder();
     for (let index = 0; index < 375_000; index++) {

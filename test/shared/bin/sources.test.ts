@@ -20,7 +20,7 @@ interface Source {
   taken: number;
   /** Lines and reasons of bad rows. */
   bad?: readonly (readonly [number, string])[];
-  /** A look-up, how many digits match, and facts of its record. */
+  /** A lookup, how many digits match, and facts of its record. */
   found: readonly [string, number, Readonly<Record<string, unknown>>];
 }
 

@@ -47,7 +47,7 @@ export function binRollbackRoutes(parts: AdminParts) {
     questionFor: ({ current, previous }) => ({
       action: 'Roll back to the previous BIN data',
       consequences: [
-        `Look-ups use ${describe(previous)} again, instead of ${describe(current)}.`,
+        `Lookups use ${describe(previous)} again, instead of ${describe(current)}.`,
         'You can switch back in the same way.',
       ],
       verb: 'Roll back',

@@ -38,7 +38,7 @@ interface Bar extends Omit<Share, 'key'> {
 }
 
 const MAX_BARS = 12;
-const OLD_DATA_ADVICE = 'This data is more than two years old, and look-ups say so. Get newer data from its source.';
+const OLD_DATA_ADVICE = 'This data is more than two years old, and lookups say so. Get newer data from its source.';
 
 export function adminBinRoutes({ bins, pages, clock }: AdminParts) {
   const page = pages.page('admin/bin/page', async () => {

@@ -57,7 +57,7 @@ function forEachFlag<T>(value: (flag: RelayFlag) => T) {
 const hasUsers = ({ users, listed }: { users: string; listed: string[] }) => users !== 'listed' || listed.length > 0;
 const NO_USERS = { path: ['listed'], error: 'Enter the users, or choose “All users” or “No users”.' };
 
-/** BIN look-ups need neither an app nor a user, and a service account can call the platform without a user. */
+/** BIN lookups need neither an app nor a user, and a service account can call the platform without a user. */
 const hasScopeOf = (candidates: readonly RelayScope[], scopes: readonly RelayScope[]) =>
   scopes.some((scope) => candidates.includes(scope));
 const NO_APP = { path: ['apps'], error: 'Choose a connected app. Without one, these scopes allow nothing.' };

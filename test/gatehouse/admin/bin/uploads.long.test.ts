@@ -116,13 +116,13 @@ test('rows that contradict each other are counted before the import, by the API 
   expect(json).toMatchObject({
     rows: 2,
     badRows: 1,
-    reasons: [{ reason: 'more_than_8_digits', rows: 1, line: 4, detail: expect.stringMatching(/^no look-up/) }],
+    reasons: [{ reason: 'more_than_8_digits', rows: 1, line: 4, detail: expect.stringMatching(/^no lookup/) }],
     conflicts: { count: 1, ranges: [{ lines: [2, 3] }] },
   });
   const { body } = await agent.get(`${site.url}/admin/bin/uploads/${json.id}`);
   expect(body).toMatch(/BINs with conflicting rows<\/dt><dd>.*1.*<\/dd>/);
   expect(body).toContain('<li>Lines 2 and 3</li>');
-  expect(body).toContain('Line 4: no look-up can use it');
+  expect(body).toContain('Line 4: no lookup can use it');
   expect((await admin.call('DELETE', `/bin/uploads/${json.id}`)).status).toBe(204);
 });
 
@@ -151,7 +151,7 @@ test('the second of two simultaneous rollbacks is refused', async () => {
   expect(late.status).toBe(409);
   expect(late.body).toContain('The BIN data has changed since you opened this page.');
   // The page now asks about what would happen now.
-  expect(late.body).toContain('Look-ups use two.csv (as of 2026-11-01, 1 row) again');
+  expect(late.body).toContain('Lookups use two.csv (as of 2026-11-01, 1 row) again');
   expect((await readBinData()).dataset).toMatchObject({ source: 'one.csv' });
 
   const byApi = await admin.call('POST', `/bin/rollback?to=${previous.id}`);

@@ -298,7 +298,7 @@ describe('BIN data', () => {
           since: null,
           path: '/bin',
         },
-        ...{ detail: 'Look-ups are marked as outdated. Import a current data set.', action: 'Import' },
+        ...{ detail: 'Lookups are marked as outdated. Import a current data set.', action: 'Import' },
       },
     ]);
   });

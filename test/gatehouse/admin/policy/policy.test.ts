@@ -43,7 +43,7 @@ describe.each([
   ['a token that is not narrowed', 'strict', { ...EXCHANGE, fullScope: true }, 'fullScope'],
   ['a token that is not narrowed, if that is allowed', 'open', { ...EXCHANGE, fullScope: true }, undefined],
   ['a call that is never narrowed', 'strict', { ...CALL, fullScope: true }, undefined],
-  ['a BIN look-up, which needs neither user nor app', 'bins', { ...CALL, scope: 'bin:read' }, undefined],
+  ['a BIN lookup, which needs neither user nor app', 'bins', { ...CALL, scope: 'bin:read' }, undefined],
   ['a scope that the token lacks', 'bins', CALL, 'scopes'],
   ['a network that the token may not be used from', 'strict', { ...CALL, address: '10.0.0.1' }, 'networks'],
 ] as const)('%s', (_name, token, call, rule) => {

@@ -27,10 +27,10 @@ test.each<[string, object, string[]]>([
   ['a name of 100 characters', { name: 'x'.repeat(100) }, []],
   ['a longer name', { name: 'x'.repeat(101) }, ['name: Enter a name of at most 100 characters.']],
   ['no app', { apps: [] }, [NO_APP]],
-  ['no app, for BIN look-ups', { apps: [], scopes: ['bin:read'] }, []],
-  ['no app, for BIN look-ups and more', { apps: [], scopes: ['threads:read', 'bin:read'] }, []],
+  ['no app, for BIN lookups', { apps: [], scopes: ['bin:read'] }, []],
+  ['no app, for BIN lookups and more', { apps: [], scopes: ['threads:read', 'bin:read'] }, []],
   ['no user, for the state of connections', { scopes: ['connections:read'] }, [NO_USERS]],
-  ['no user, for BIN look-ups', { scopes: ['connections:read', 'bin:read'] }, []],
+  ['no user, for BIN lookups', { scopes: ['connections:read', 'bin:read'] }, []],
   ['all users', { users: 'all', scopes: ['connections:read'] }, []],
   ['no choice of users', { users: '' }, ['users: Choose for which users.']],
   [

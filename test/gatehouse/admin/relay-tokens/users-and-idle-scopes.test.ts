@@ -165,7 +165,7 @@ describe('idle scopes', () => {
     for (const text of Object.values(idle)) expect(text).toMatch(reason);
   });
 
-  test('a token for all users and an app, and a token for BIN look-ups, have no idle scopes', async () => {
+  test('a token for all users and an app, and a token for BIN lookups, have no idle scopes', async () => {
     expect(await idleOf({})).toEqual({});
     expect(await idleOf({ users: 'none', apps: [], scopes: ['bin:read'] })).toEqual({});
     expect(await idleOf({ routes: [] })).toEqual({ 'api:call': 'The token may call no route.' });

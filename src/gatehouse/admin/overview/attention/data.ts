@@ -46,7 +46,7 @@ export function binAttention({ bins, clock }: Pick<AdminParts, 'bins' | 'clock'>
         kind: 'bin_data_old',
         severity: 'warning',
         text: `BIN data is from ${dateText(asOf)}`,
-        detail: 'Look-ups are marked as outdated. Import a current data set.',
+        detail: 'Lookups are marked as outdated. Import a current data set.',
         since: null,
         path: '/bin',
         action: 'Import',
