@@ -1,5 +1,5 @@
 /** docs/sandbox.md: its seed file starts a sandbox, and its calls have the stated results. */
-import { execFile, execFileSync } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -7,7 +7,7 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ADMIN_TOTP_SECRET } from '../../src/sandbox/accounts.ts';
 import { readSeed } from '../../src/sandbox/seed.ts';
-import { skipIfMissing } from '../support/missing.ts';
+import { missingCurl, skipIfMissing } from '../support/missing.ts';
 import { type ForeignClient, startForeignClient } from './foreign-client.ts';
 
 const text = readFileSync(join(import.meta.dirname, '../../docs/sandbox.md'), 'utf8');
@@ -30,21 +30,9 @@ afterAll(async () => {
   await client.sandbox.close();
 });
 
-/** Returns a sentence about a missing program, if there is one. */
-function missing(): string | undefined {
-  for (const program of ['bash', 'curl', 'sed']) {
-    try {
-      execFileSync('which', [program], { stdio: 'ignore' });
-    } catch {
-      return `The calls of docs/sandbox.md need ${program}.`;
-    }
-  }
-  return undefined;
-}
-
 describe('docs/sandbox.md', () => {
   it('has calls that register, sign in, refresh, revoke, and read with both kinds of token', async (context) => {
-    skipIfMissing(context, missing());
+    skipIfMissing(context, missingCurl);
     const script = blocks('sh', curlSection)
       .join('\n')
       .replaceAll('http://127.0.0.1:3001', client.sandbox.issuer)

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { SandboxClient } from '../../src/sandbox/clients.ts';
 import { SCOPES } from '../../src/sandbox/scopes.ts';
 import { killOnExit } from '../support/child-processes.ts';
-import { skipIfMissing } from '../support/missing.ts';
+import { missingCurl, skipIfMissing } from '../support/missing.ts';
 import {
   CALLBACK_URL,
   CLIENT,
@@ -84,7 +84,8 @@ const missingPythonModule = (module: string) =>
   );
 
 describe('a confidential client without PKCE', () => {
-  it('gets its tokens with curl', async () => {
+  it('gets its tokens with curl', async (context) => {
+    skipIfMissing(context, missingCurl);
     const back = await allow(urlOf({ scope: SCOPE, state: 'xyz' }));
     expect(back.searchParams.get('state')).toBe('xyz');
 

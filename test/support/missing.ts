@@ -1,6 +1,9 @@
 /** Skips tests that need a missing program, and lists them at the end of the run. With CI=true such tests fail. */
+import { spawnSync } from 'node:child_process';
 import type { TestContext } from 'vitest';
 import type { Reporter, TestCase, TestModule } from 'vitest/node';
+
+export const missingCurl = spawnSync('curl', ['--version']).status === 0 ? undefined : 'curl';
 
 /** Call this in each test that needs a program. @param missing its name, such as `nginx`; undefined if installed */
 export function skipIfMissing(context: Pick<TestContext, 'skip'>, missing: string | undefined): void {

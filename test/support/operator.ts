@@ -1,8 +1,8 @@
 /**
  * Runs shell commands of a document on a Gatehouse in this process. The shell is real; `as-gatehouse` and `systemctl`
- * are stand-ins that call this process, so that Gatehouse's commands need no separate processes.
+ * are stand-ins that call this process with curl, so that Gatehouse's commands need no separate processes.
  */
-import { spawn, spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
@@ -12,9 +12,6 @@ import { text } from 'node:stream/consumers';
 import type { TestGatehouse } from './gatehouse.ts';
 import type { CommandResult } from './program.ts';
 import { runCommand } from './terminal.ts';
-
-/** The stand-ins use curl to call this process. */
-export const missingCurl = spawnSync('curl', ['--version']).status === 0 ? undefined : 'curl';
 
 export interface Operator {
   run(steps: string, options?: { env?: Record<string, string>; input?: string }): Promise<CommandResult>;

@@ -6,6 +6,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { linkOn, type Page, type UserAgent } from '../../support/browserless.ts';
 import { signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 import { decode } from '../../support/html-forms.ts';
+import { missingCurl, skipIfMissing } from '../../support/missing.ts';
 import { sendRequest } from '../../support/send-request.ts';
 import { createAdminToken } from '../../support/terminal.ts';
 import { LONG_TIMEOUT } from '../../support/until.ts';
@@ -56,20 +57,23 @@ test.each(KINDS)(
   },
 );
 
-test('the line of a relay token calls the relay', async () => {
+test('the line of a relay token calls the relay', async (context) => {
+  skipIfMissing(context, missingCurl);
   const [secret = '', line = ''] = textsOn(await create(...(['relay-tokens', RELAY, 'Create relay token'] as const)));
   expect(line).not.toContain(secret);
   expect(await outputOf(line, [secret])).toContain('"scheme":"visa"');
   expect(await outputOf(line, [`${secret.slice(0, -1)}${secret.endsWith('x') ? 'y' : 'x'}`])).toContain('"status":401');
 });
 
-test('the line of a relay token that may name users lists their connections', async () => {
+test('the line of a relay token that may name users lists their connections', async (context) => {
+  skipIfMissing(context, missingCurl);
   const fields = { ...RELAY, scopes: 'connections:read', apps: 'platform', users: 'all', assertUser: 'yes' };
   const [secret = '', line = ''] = textsOn(await create('relay-tokens', fields, 'Create relay token'));
   expect(await outputOf(line, [secret])).toContain('"health":"active"');
 });
 
-test('the line of an admin token lists the connected apps', async () => {
+test('the line of an admin token lists the connected apps', async (context) => {
+  skipIfMissing(context, missingCurl);
   const [secret = '', line = ''] = textsOn(
     await create('admin-tokens', { name: 'Line', scope: 'read', expiry: '30' }, 'Create admin token'),
   );

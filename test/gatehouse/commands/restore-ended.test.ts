@@ -1,5 +1,5 @@
 /** A restore lists the records that were ended after the backup, with lines that end them again. */
-import { execFile, spawnSync } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -7,7 +7,7 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { UserAgent } from '../../support/browserless.ts';
 import { startWithoutSandbox, type TestGatehouse } from '../../support/gatehouse.ts';
-import { skipIfMissing } from '../../support/missing.ts';
+import { missingCurl, skipIfMissing } from '../../support/missing.ts';
 import { freePort } from '../../support/ports.ts';
 import { JSON_BODY, sendRequest } from '../../support/send-request.ts';
 import { createAdminToken, runCommand } from '../../support/terminal.ts';
@@ -15,7 +15,6 @@ import { openStorageOf, type StorageAccess, sessionOf } from '../grants/storage-
 import { type Administrator, bearer, createAdministrator } from '../relay/service.ts';
 import { attempt, type HostileSite, startHostileSite } from '../sign-in/attempt.ts';
 
-const missingCurl = spawnSync('curl', ['--version']).status === 0 ? undefined : 'curl';
 const folder = mkdtempSync(join(tmpdir(), 'gatehouse-restore-ended-'));
 const backupFile = join(folder, 'one.backup');
 const auditFile = join(folder, 'audit.ndjson');

@@ -154,7 +154,7 @@ describe('R40: a response of the token endpoint', () => {
     const { agent: administrator } = await signIn(site, 'admin@example.test');
 
     const page = await administrator.get(`${site.url}/admin/users/${userId}`);
-    expect(page.body).toContain(` · ${reason}</span>`);
+    expect(page.body).toContain(`(${reason})</span>`);
     expect(JSON.stringify(await connectionsOf(site, agent))).not.toContain(reason);
   });
 

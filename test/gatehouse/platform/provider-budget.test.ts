@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import fc from 'fast-check';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { ThreadApp } from '../../../src/gatehouse/connected-apps/current-apps.ts';
 import type { AuthorizedFetch } from '../../../src/gatehouse/grants/authorized-fetch.ts';
 import { createCallWindows } from '../../../src/gatehouse/platform/call-windows.ts';
@@ -21,6 +21,8 @@ import { createRateLimits } from '../../../src/shared/http/rate-limit.ts';
 import { createStop } from '../../../src/shared/outbound/stop.ts';
 import { createSqliteStore } from '../../../src/shared/storage/sqlite/store.ts';
 import type { Store } from '../../../src/shared/storage/store.ts';
+import { skipIfMissing } from '../../support/missing.ts';
+import { missingRedis } from '../../support/redis-server.ts';
 import { createTestStorage } from '../../support/test-storage.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'gatehouse-budget-'));
@@ -375,10 +377,12 @@ describe('R113 checks of connections', () => {
 });
 
 describe.each(['SQLite', 'Redis'] as const)('R137 a relay token that floods, and the one beside it: %s', (kind) => {
+  const missing = kind === 'Redis' ? missingRedis : undefined;
   let storage: Awaited<ReturnType<typeof createTestStorage>>;
   beforeAll(async () => {
-    storage = await createTestStorage(kind);
+    if (!missing) storage = await createTestStorage(kind);
   });
+  beforeEach((context) => skipIfMissing(context, missing));
   afterAll(() => storage?.dispose());
 
   /** Does work with the budgets of two processes that share a storage. */

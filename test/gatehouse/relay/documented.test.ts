@@ -1,6 +1,6 @@
 /** The curl and TypeScript examples of docs/relay.md work unchanged. forward-auth.long.test.ts has those of proxies. */
 
-import { execFile, spawnSync } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -16,7 +16,7 @@ import { WEBHOOK_EVENTS } from '../../../src/gatehouse/webhooks/webhook-store.ts
 import { newOpaqueTokenId } from '../../../src/shared/storage/opaque-token.ts';
 import { createSealedJson } from '../../../src/shared/storage/sealed-json.ts';
 import { signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
-import { skipIfMissing } from '../../support/missing.ts';
+import { missingCurl, skipIfMissing } from '../../support/missing.ts';
 import { ACCEPT_JSON, sendRequest } from '../../support/send-request.ts';
 import { openStorageOf, type StorageAccess } from '../grants/storage-access.ts';
 import { assertionOf, createAdministrator, relayThread } from './service.ts';
@@ -26,8 +26,6 @@ const documentText = readFileSync(join(import.meta.dirname, '../../../docs/relay
 /** The code blocks of docs/relay.md that begin with these words after the three backticks. */
 const blocksOf = (kind: string) =>
   [...documentText.matchAll(new RegExp(`^\`\`\`${kind}\\n([\\s\\S]*?)^\`\`\``, 'gm'))].map(([, block = '']) => block);
-
-const missingCurl = spawnSync('curl', ['--version']).status === 0 ? undefined : 'curl';
 
 let site: TestSite;
 let storage: StorageAccess;

@@ -4,6 +4,8 @@ import { describe, expect, test } from 'vitest';
 import { createKeptForms } from '../../../src/shared/pages/kept-forms.ts';
 import { createSealedJson } from '../../../src/shared/storage/sealed-json.ts';
 import { makeSealer } from '../../support/encryption-keys.ts';
+import { skipIfMissing } from '../../support/missing.ts';
+import { missingRedis } from '../../support/redis-server.ts';
 import { createTestStorage } from '../../support/test-storage.ts';
 
 const KEPT = { status: 400, form: { values: { name: 'what was typed' }, faults: [] } };
@@ -20,7 +22,8 @@ const reqOf = (url: string, ref: string | null = 'session') => {
 };
 
 describe.each(['SQLite', 'Redis'] as const)('on %s', (kind) => {
-  test('R140 a form is sealed, and is read each time by its session on its page', async () => {
+  test('R140 a form is sealed, and is read each time by its session on its page', async (context) => {
+    skipIfMissing(context, kind === 'Redis' ? missingRedis : undefined);
     const storage = await createTestStorage(kind);
     try {
       await storage.withStore(async (store) => {
