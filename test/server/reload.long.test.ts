@@ -133,8 +133,8 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('SIGHUP with %s', (kind) => {
     const user = await fleet.signIn(UMA);
     const namesShownBy = async (member: Member) => {
       const { body } = await fleet.get(member, '/connections', user);
-      const { items } = JSON.parse(body) as { items: { name: string }[] };
-      return items.map(({ name }) => name);
+      const { items } = JSON.parse(body) as { items: { appName: string }[] };
+      return items.map(({ appName }) => appName);
     };
     expect(await namesShownBy(fleet.member(0))).toContain('Renamed');
     expect(await namesShownBy(fleet.member(1))).not.toContain('Renamed');
