@@ -13,8 +13,9 @@ export function asBrowsersWrite(text: string): string | undefined {
   return /^[^:]+:\/\/[^/?#]*$/.test(text) ? url.origin : url.href;
 }
 
-/** Returns a URL for a message: a user name, a password and a query may be secrets (R22). */
-export const withoutSecrets = (url: string): string => url.replace(/\/\/[^/?]*@/, '//…@').replace(/\?.*$/s, '?…');
+/** Returns a URL for a message: a user name, a password, a query and a fragment may be secrets (R22). */
+export const withoutSecrets = (url: string): string =>
+  url.replace(/\/\/[^/?#]*@/, '//…@').replace(/([?#]).*$/s, '$1…');
 
 /** The advice for a URL with a `%` that begins no escape. */
 export const PERCENT_ADVICE =
@@ -33,5 +34,5 @@ export function uriAdvice(text: string): string | undefined {
   const written = asBrowsersWrite(text);
   if (written === undefined) return 'Use only visible ASCII characters.';
   const shown = withoutSecrets(written);
-  return shown === withoutSecrets(text) ? 'Write its query in ASCII.' : `Write it in ASCII, as ${shown}.`;
+  return shown === withoutSecrets(text) ? 'Write what follows the path in ASCII.' : `Write it in ASCII, as ${shown}.`;
 }

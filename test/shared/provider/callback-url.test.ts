@@ -372,7 +372,9 @@ describe('a URI that is not compared', () => {
     ['https://a.test/%zz', 'After each "%"'],
     ['https://ü.test/?token=secret', 'as https://xn--tda.test/?….'],
     ['https://user:secret@ü.test/', 'as https://…@xn--tda.test/.'],
-    ['https://a.test/?token=secretü', 'Write its query in ASCII.'],
+    ['https://ü.test/#secret', 'as https://xn--tda.test/#….'],
+    ['https://a.test/#secretü', 'Write what follows the path in ASCII.'],
+    ['https://a.test/?token=secretü', 'Write what follows the path in ASCII.'],
   ])('%s', (text, advice) => {
     expect(uriAdvice(text)).toContain(advice);
     expect(uriAdvice(text)).not.toContain('secret');
