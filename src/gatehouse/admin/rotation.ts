@@ -1,7 +1,6 @@
 /**
  * Rotation of secrets, by page and by API: a new one is created, and the previous one works for a while longer, or
- * until it is ended. A form that saw another
- * secret asks again.
+ * until it is ended. A form that saw another secret asks again.
  */
 import type { Request, RequestHandler } from 'express';
 import { z } from 'zod';
