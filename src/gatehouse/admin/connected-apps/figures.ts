@@ -19,8 +19,8 @@ export interface AppFigures {
   failedSignIns: Count;
   calls: number;
   refusedCalls: number;
-  /** ISO 8601; null if there is none. */
-  lastSignInAt: string | null;
+  /** ISO 8601; null if there is none; undefined if none of the newest ones succeeded, and there are older ones. */
+  lastSignInAt: string | null | undefined;
   /** The start of the last hour with calls of services, in the last 30 days. */
   lastCallAt: string | null;
 }
@@ -50,7 +50,8 @@ export function createAppFigures(parts: Pick<AdminParts, 'audit' | 'relay' | 'gr
       relay.uses.hoursOf('app', appId),
     ]);
     const recent = signIns.items.filter(({ at }) => Date.parse(at) >= from);
-    const isExact = signIns.next === undefined || recent.length < signIns.items.length;
+    const isWhole = signIns.next === undefined;
+    const isExact = isWhole || recent.length < signIns.items.length;
     const countEvents = (...events: string[]): Count => ({
       value: recent.filter(({ event }) => events.includes(event)).length,
       isExact,
@@ -67,7 +68,8 @@ export function createAppFigures(parts: Pick<AdminParts, 'audit' | 'relay' | 'gr
       failedSignIns: countEvents('sign_in.failed', 'sign_in.refused'),
       calls: sumCalls(false),
       refusedCalls: sumCalls(true),
-      lastSignInAt: signIns.items.find(({ event }) => event === 'sign_in.succeeded')?.at ?? null,
+      lastSignInAt:
+        signIns.items.find(({ event }) => event === 'sign_in.succeeded')?.at ?? (isWhole ? null : undefined),
       lastCallAt: isoOrNull(allCalls.find(({ refused }) => !refused)?.at),
     };
   };

@@ -80,3 +80,10 @@ test('are exact if only older sign-ins are beyond those that are counted', async
     ...{ signIns: { value: 2, isExact: false }, failedSignIns: { value: 498, isExact: false } },
   });
 });
+
+test('do not say that nobody has signed in, if the last sign-in is older than those that are counted', async () => {
+  expect((await readFigures().read()).lastSignInAt).toBeNull();
+  await append(1, 60, { event: 'sign_in.succeeded', actor: USER });
+  await append(500, 2, { event: 'sign_in.failed', actor: USER });
+  expect((await readFigures().read()).lastSignInAt).toBeUndefined();
+});
