@@ -14,8 +14,7 @@ export function asBrowsersWrite(text: string): string | undefined {
 }
 
 /** Returns a URL for a message: a user name, a password, a query and a fragment may be secrets (R22). */
-export const withoutSecrets = (url: string): string =>
-  url.replace(/\/\/[^/?#]*@/, '//…@').replace(/([?#]).*$/s, '$1…');
+export const withoutSecrets = (url: string): string => url.replace(/\/\/[^/?#]*@/, '//…@').replace(/([?#]).*$/s, '$1…');
 
 /** The advice for a URL with a `%` that begins no escape. */
 export const PERCENT_ADVICE =
