@@ -67,7 +67,7 @@ export const AUDIT_EVENTS = {
   'encryption_key.rotation_started': 'Encryption of all records with a new key started',
   'encryption_key.rotated': 'Records encrypted with the new key',
   'signing_key.rotated': 'Next signing key published',
-  'encryption_key.retired': 'Encryption key forgotten',
+  'encryption_key.forgotten': 'Encryption key forgotten',
   'storage.found_empty': 'Storage found empty',
   'storage.refused': 'Storage refused by a running process',
   'storage.backed_up': 'Backup created',

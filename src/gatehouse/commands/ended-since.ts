@@ -153,7 +153,7 @@ type EndsNothing =
   | 'admin.stepped_up'
   | `webhook.${'tested' | 'message_resent'}`
   | `bin_dataset.${'uploaded' | 'discarded' | 'rolled_back'}`
-  | `encryption_key.${'rotation_started' | 'retired'}`
+  | `encryption_key.${'rotation_started' | 'forgotten'}`
   | `storage.${'found_empty' | 'backed_up' | 'restored' | 'moved'}`
   | 'setup.step_dismissed'
   | 'settings.reloaded';

@@ -49,7 +49,7 @@ async function forgetIn({ store, sealer }: OpenedStorage, kid: string, yes: bool
     throw new AppError('invalid_request', { detail });
   }
   if (yes) {
-    await auditedByOperator(store, [{ event: 'encryption_key.retired', facts: { kid } }], () =>
+    await auditedByOperator(store, [{ event: 'encryption_key.forgotten', facts: { kid } }], () =>
       forgetKey(store, sealer, kid),
     );
   }
