@@ -110,7 +110,7 @@ function planCalls(
       for (let call = 0; call < count; call += 1) modules.relayUses.note({ ...use, result, requestId: random.hex(32) });
     };
     timeline.at(hour + random.whole(60_000, 3_000_000), () => {
-      note('answered', Math.round(calls * random.between(0.6, 1.4)));
+      note('succeeded', Math.round(calls * random.between(0.6, 1.4)));
       note('failed', isDown ? random.whole(8, 30) : random.chance(0.12) ? random.whole(1, 3) : 0);
       if (random.chance(0.04)) note('users', random.whole(1, 4));
       // Only the latest uses are noted, because they overwrite earlier ones.

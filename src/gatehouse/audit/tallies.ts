@@ -11,7 +11,7 @@ const TALLIED = [
   'sign_in.failed',
   'refresh.succeeded',
   'refresh.failed',
-  'relay.answered',
+  'relay.succeeded',
   'relay.failed',
   'relay.refused',
 ] as const;

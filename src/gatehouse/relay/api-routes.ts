@@ -59,7 +59,7 @@ export function relayApi(parts: {
       gate.count(caller, access, 'failed');
       throw error;
     }
-    gate.count(caller, access, 'answered');
+    gate.count(caller, access, 'succeeded');
   };
 
   return {

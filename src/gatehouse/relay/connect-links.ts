@@ -95,7 +95,7 @@ export function relayConnectLinks(parts: {
         requestId,
         facts: { app: app.id, scopes },
       });
-      gate.count(caller, access, 'answered');
+      gate.count(caller, access, 'succeeded');
       return { id: link.id, url, expiresAt: isoTime(link.expiresAt) };
     },
   );

@@ -94,7 +94,7 @@ export function relayConnections(parts: {
       };
       const { items, ...paging } = await page(caller, { ...request, user: namedUser?.id, app });
       const views = await Promise.all(items.map(async (item) => ((await mayList(item)) ? view(item) : [])));
-      gate.count(caller, access, 'answered');
+      gate.count(caller, access, 'succeeded');
       return { items: views.flat(), ...paging };
     },
   );

@@ -83,7 +83,7 @@ export function relayGuards(parts: { gate: RelayGate; limits: Pick<RateLimits, '
     const caller = callerOf(req);
     gate.authorize(caller, access);
     res.once('close', () => {
-      gate.count(caller, access, res.statusCode < 400 ? 'answered' : 'failed');
+      gate.count(caller, access, res.statusCode < 400 ? 'succeeded' : 'failed');
     });
   };
 
@@ -169,7 +169,7 @@ export function relayCurrentThread(parts: {
       gate.count(caller, access, 'failed');
       throw error;
     }
-    gate.count(caller, access, 'answered');
+    gate.count(caller, access, 'succeeded');
   });
 }
 

@@ -3,10 +3,10 @@ import { DAY_MS, isoTime } from '../../shared/time.ts';
 import type { RelayRule, RelayScope } from './policy.ts';
 
 /**
- * `failed`: allowed, but the platform or the connection refused it. `answered`: every other allowed call, including one
+ * `failed`: allowed, but the platform or the connection refused it. `succeeded`: every other allowed call, including one
  * whose caller disconnected early. `userAssertion`, `idToken`: the proof of the user was not valid.
  */
-export type UseResult = 'answered' | 'failed' | 'userAssertion' | 'idToken' | RelayRule;
+export type UseResult = 'succeeded' | 'failed' | 'userAssertion' | 'idToken' | RelayRule;
 
 export interface RelayUse {
   token: { id: string; name: string };

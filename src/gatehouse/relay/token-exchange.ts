@@ -244,7 +244,7 @@ export function createTokenExchange(parts: {
       const refusal = refusedByPolicy(caller, accessToApp);
       if (refusal) return refusal;
       const result = await tokenFor(caller, subject, app, request);
-      gate.count(caller, accessToApp, result.kind === 'token' ? 'answered' : 'failed');
+      gate.count(caller, accessToApp, result.kind === 'token' ? 'succeeded' : 'failed');
       // Not awaited, and never rejects.
       if (result.kind === 'token') void grants.noteUse(subject.id, app.id);
       return result;

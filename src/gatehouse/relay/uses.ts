@@ -54,7 +54,7 @@ export interface RelayUses {
    * @param before in milliseconds since the epoch: only hours that began earlier are returned
    */
   hoursOf(owner: 'token' | 'app', id: string, before?: number): Promise<HourOfUse[]>;
-  /** Returns the answered calls of each service with one connection. `at`: start of the hour, in ms since the epoch */
+  /** Returns the successful calls of each service with one connection. `at`: start of the hour, in ms since the epoch */
   hoursOfConnection(userId: string, appId: string): Promise<{ at: number; token: string; count: number }[]>;
   /** Returns the services that used this connection, the latest use first. */
   servicesOf(userId: string, appId: string): Promise<ServiceUse[]>;
@@ -70,7 +70,7 @@ export function createRelayUses(parts: {
   /** Returns whether there is an app with this id: a service may send any text in its place. */
   isApp: (id: string) => boolean;
   /** Called for each call that is counted. */
-  count?: (outcome: 'answered' | 'failed' | 'refused', app: string | undefined) => void;
+  count?: (outcome: 'succeeded' | 'failed' | 'refused', app: string | undefined) => void;
   /** Called with the number of counts that could not be added to a record. */
   onLost?: (counts: number) => void;
 }): RelayUses {
@@ -249,9 +249,9 @@ function entryOf({ token, scope, app, userId, serviceAccount, result, address, r
 /** True for a use of a connection. Reading its state or creating a connect link is not a use. */
 function isUseOfConnection({ scope, userId, app, result }: RelayUse): boolean {
   const isCall = scope !== 'connections:read' && scope !== 'connect_links:create';
-  return isCall && userId !== undefined && app !== undefined && result === 'answered';
+  return isCall && userId !== undefined && app !== undefined && result === 'succeeded';
 }
 
-function isRefusal(result: UseResult): result is Exclude<UseResult, 'answered' | 'failed'> {
-  return result !== 'answered' && result !== 'failed';
+function isRefusal(result: UseResult): result is Exclude<UseResult, 'succeeded' | 'failed'> {
+  return result !== 'succeeded' && result !== 'failed';
 }

@@ -119,7 +119,7 @@ export interface Events {
     outcome: 'confirmed' | 'abandoned';
   }): void;
   /** A counted call of a service. Not logged: the audit trail has an entry for each kind of call and hour. */
-  relayCalled(facts: { app: string | undefined; outcome: 'answered' | 'failed' | 'refused' }): void;
+  relayCalled(facts: { app: string | undefined; outcome: 'succeeded' | 'failed' | 'refused' }): void;
   binLookedUp(facts: { source: string; count: number }): void;
   binServiceFailed(facts: { reason: string }): void;
   /** This process now uses an imported data set. */

@@ -23,7 +23,7 @@ export const LABEL_VALUES = {
   ],
   binServiceFailures: ['timeout', 'connection', 'status', 'response', 'key_refused', 'paused', 'busy'],
   spans: ['sent', 'lost'],
-  relayCalls: ['answered', 'failed', 'refused'],
+  relayCalls: ['succeeded', 'failed', 'refused'],
   countsLost: ['relay_uses', 'overview', 'bin_lookups'],
   outboundRequests: [
     '2xx',

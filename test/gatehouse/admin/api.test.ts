@@ -16,7 +16,7 @@ overview?period=week # period from users sessions connections binQuota intervals
   from: "2031-02-27T00:00:00.000Z"
   connections: {"total":3,"active":3,"expiring":0,"unverified":0,"reconnect_needed":0}
   binQuota: {"used":1,"limit":10000,"resetsAt":"2031-04-01T00:00:00.000Z"}
-  total: {"sign_in.succeeded":3,"sign_in.refused":1,"relay.answered":4,"relay.refused":1}
+  total: {"sign_in.succeeded":3,"sign_in.refused":1,"relay.succeeded":4,"relay.refused":1}
 connected-apps/second # id name issuer clientId tokenEndpointAuthMethod scopes callbackUrls apiBaseUrl threadPath routes signIn returnUrls endsEarlierTokens par dpop providerSignOut source version hasClientSecret clientSecretSetAt clientSecretExpiresAt createdAt changedAt callbackUrl postLogoutRedirectUri backchannelLogoutUri unusable signInClaimWarning lastCheck connections ineffectiveEndpoints
   signIn: {"allow":"everyone"}
 connected-apps/second/timeline # id at until kind event text actor user app address calls signInId details

@@ -127,7 +127,7 @@ async function fill({ site, storage, api, receiver }: Parts) {
   }
   const testMessage = await create(`/webhooks/${webhook.id}/test`);
   await until(async () => JSON.stringify((await api.call('GET', '/webhooks')).json).includes('"status":204'));
-  const expectedCounts = { 'relay.answered': 4, 'relay.refused': 1 };
+  const expectedCounts = { 'relay.succeeded': 4, 'relay.refused': 1 };
   await until(async () => {
     const total = (await api.call('GET', '/overview')).json.total as Record<string, number>;
     return Object.entries(expectedCounts).every(([event, count]) => total[event] === count);

@@ -79,7 +79,7 @@ connected-apps/platform/settings # Collaboration platform
   API base URL: https://platform.example / Client secret: Set in the file / Client authentication: client_secret_basic / Path of the current thread: /1/threads/current
 connected-apps/platform/activity # Collaboration platform
   Refused 1 call by reports to Collaboration platform: rule assertUser </admin/audit?actor={reports}&from=2031-03-05T10:00:00.000Z&to=2031-03-05T11:00:00.000Z>
-  Calls: Read the current thread: 1 refused by rule assertUser / Calls: Read the current thread: 2 answered
+  Calls: Read the current thread: 1 refused by rule assertUser / Calls: Read the current thread: 2 succeeded
 connected-apps/second # Collaboration second
   Change callback URLs </admin/connected-apps/second/settings#callback-title> / https://gatehouse.example/oauth/callback/second [Copy https://gatehouse.example/oauth/callback/second] this Gatehouse
   Change scopes </admin/connected-apps/second/settings#scopes-title>
@@ -190,7 +190,7 @@ relay-tokens/{reports} # reports
   Last used: 3 min ago from 127.0.0.1 / Bin calls per month: 500
   Calls: Read the current thread: 1 refused by rule assertUser
   Made 2 calls to Collaboration platform </admin/audit?actor={reports}&from=2031-03-05T10:00:00.000Z&to=2031-03-05T11:00:00.000Z>
-  Calls: Look up BINs: 1 answered
+  Calls: Look up BINs: 1 succeeded
   All processes refuse further calls with this token within a second. This cannot be undone.
 relay-tokens/{nightly} # nightly
   gthr_{nightly}… Expiring / user@example.test </admin/users/{uma}> / not-seen-yet Not signed in yet / Networks: Any

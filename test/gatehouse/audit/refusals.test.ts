@@ -215,7 +215,7 @@ describe('R94 refusals', () => {
       (entry) => stored.push(entry),
     );
     const ended: AuditEntry = { event: 'session.ended_by_provider', actor: { kind: 'provider', id: 'platform' } };
-    const used: AuditEntry = { ...exchanged, event: 'relay.used', outcome: 'answered' };
+    const used: AuditEntry = { ...exchanged, event: 'relay.used', outcome: 'succeeded' };
     const link: AuditEntry = { ...exchanged, event: 'connect_link.created', facts: { app: 'platform' } };
     for (let n = 0; n < 1_000; n += 1) {
       collapse.note({ ...exchanged, userId: `u${n}` });
@@ -231,7 +231,7 @@ describe('R94 refusals', () => {
     const { actor, target } = exchanged;
     expect(summaries).toEqual([
       { event: 'relay_token.exchanged', actor, target, facts: { times: 940 } },
-      { event: 'relay.used', actor, target, outcome: 'answered', facts: { times: 940 } },
+      { event: 'relay.used', actor, target, outcome: 'succeeded', facts: { times: 940 } },
       { ...ended, facts: { times: 940 } },
       { event: 'connect_link.created', actor, facts: { app: 'platform', times: 940 } },
     ]);

@@ -70,11 +70,11 @@ test('a read includes counts that are being written, once', async () => {
       return store.write(...args);
     },
   });
-  tallies.count('relay.answered');
+  tallies.count('relay.succeeded');
   const closed = tallies.close();
   const read = tallies.read('hour', 1);
   writeAllowed.resolve();
-  expect((await read)[0]?.counts).toEqual({ 'relay.answered': 1 });
+  expect((await read)[0]?.counts).toEqual({ 'relay.succeeded': 1 });
   await closed;
 });
 

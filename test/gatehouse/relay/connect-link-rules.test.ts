@@ -119,7 +119,7 @@ test('R114 adds openid to the scopes of a link, and audits its creation and the 
     ]);
   await expect
     .poll(() => readEntries('relay.used'))
-    .toMatchObject([{ outcome: 'answered', facts: { scope: 'connect_links:create' } }]);
+    .toMatchObject([{ outcome: 'succeeded', facts: { scope: 'connect_links:create' } }]);
 });
 
 test('R114 refuses a link with a scope that its app no longer registers', async () => {

@@ -228,7 +228,7 @@ test('audits the list once an hour, and does not count it as a use of the connec
   const readEntries = async () => (await admin.call('GET', `/audit?actor=${id}`)).json.items as unknown[];
   await until(async () => (await readEntries()).length > 0);
   expect(await readEntries()).toMatchObject([
-    { event: 'relay.used', outcome: 'answered', facts: { scope: 'connections:read', onceAnHour: true } },
+    { event: 'relay.used', outcome: 'succeeded', facts: { scope: 'connections:read', onceAnHour: true } },
   ]);
 
   await relayThread(site, token, { 'gatehouse-user': user }, '?app=platform');

@@ -53,7 +53,7 @@ const use: RelayUse = {
   scope: 'threads:read',
   app: 'a',
   userId: 'u',
-  result: 'answered',
+  result: 'succeeded',
   address: '127.0.0.1',
   requestId: 'r',
 };

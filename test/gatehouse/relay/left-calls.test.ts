@@ -43,7 +43,7 @@ async function readCallCounts(): Promise<Record<string, number>> {
   return sums;
 }
 
-const countCompleted = ({ answered = 0, failed = 0 }: Record<string, number>) => answered + failed;
+const countCompleted = ({ succeeded = 0, failed = 0 }: Record<string, number>) => succeeded + failed;
 
 /** Makes a call, and disconnects as soon as `isReady` returns true. */
 async function callAndDisconnect(path: string, isReady: () => boolean): Promise<void> {

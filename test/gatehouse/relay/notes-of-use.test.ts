@@ -77,7 +77,7 @@ test('R88 audits each different use once an hour, with its facts', async () => {
   let now = NOW;
   const audit = { note: (entry: AuditEntry) => void entries.push(entry) };
   const uses = createRelayUses({ store, audit, clock: () => now, isApp: () => true });
-  const use = { token: { id: 't', name: 'n' }, scope: 'threads:read', result: 'answered' } as const;
+  const use = { token: { id: 't', name: 'n' }, scope: 'threads:read', result: 'succeeded' } as const;
   const differentUses = [
     use,
     { ...use, token: { id: 't2', name: 'n' } },
@@ -96,13 +96,13 @@ test('R88 audits each different use once an hour, with its facts', async () => {
   };
 
   expect(noteAll().map(({ event, outcome, facts }) => [event, outcome, facts?.serviceAccount])).toEqual([
-    ['relay.used', 'answered', undefined],
-    ['relay.used', 'answered', undefined],
-    ['relay.used', 'answered', undefined],
-    ['relay.used', 'answered', undefined],
-    ['relay.used', 'answered', undefined],
-    ['relay.used', 'answered', 'sa1'],
-    ['relay.used', 'answered', 'sa2'],
+    ['relay.used', 'succeeded', undefined],
+    ['relay.used', 'succeeded', undefined],
+    ['relay.used', 'succeeded', undefined],
+    ['relay.used', 'succeeded', undefined],
+    ['relay.used', 'succeeded', undefined],
+    ['relay.used', 'succeeded', 'sa1'],
+    ['relay.used', 'succeeded', 'sa2'],
     ['relay.used', 'failed', undefined],
     ['relay.refused', 'rule: networks', undefined],
   ]);
@@ -125,7 +125,7 @@ describe('the services that used a connection', () => {
       scope: 'threads:read',
       app: 'app',
       userId: 'u',
-      result: 'answered',
+      result: 'succeeded',
       address: '127.0.0.1',
       requestId: 'r',
     });
@@ -165,7 +165,7 @@ describe('totals by the hour', () => {
   const HOUR = 3_600_000;
   const DAY = 24 * HOUR;
   const token = { id: 't', name: 'reports' };
-  const use = { token, scope: 'threads:read', app: 'app', result: 'answered', address: '127.0.0.1', requestId: 'r' };
+  const use = { token, scope: 'threads:read', app: 'app', result: 'succeeded', address: '127.0.0.1', requestId: 'r' };
   /** Notes and stores these uses at this time. */
   const noteUses = async (time: number, uses: readonly Partial<Use>[]) => {
     const relayUses = createRelayUses({
@@ -190,14 +190,14 @@ describe('totals by the hour', () => {
       {
         at: NOW,
         counts: [
-          { scope: 'threads:read', result: 'answered', other: 'app', count: 1 },
-          { scope: 'bin:read', result: 'answered', other: undefined, count: 1 },
+          { scope: 'threads:read', result: 'succeeded', other: 'app', count: 1 },
+          { scope: 'bin:read', result: 'succeeded', other: undefined, count: 1 },
         ],
       },
       {
         at: NOW - 2 * DAY,
         counts: [
-          { scope: 'threads:read', result: 'answered', other: 'app', count: 2 },
+          { scope: 'threads:read', result: 'succeeded', other: 'app', count: 2 },
           { scope: 'threads:read', result: 'users', other: 'app', count: 1 },
         ],
       },

@@ -201,7 +201,7 @@ test('the timeline of a token shows its use by the hour for thirty days', async 
     new Date(Date.now() - hoursAgo * 3_600_000).toISOString().slice(0, 13),
   );
   for (const [day, hoursOfDay] of Map.groupBy(hours, (hour) => hour.slice(0, 10))) {
-    const uses = Object.fromEntries(hoursOfDay.map((hour) => [hour, { 'threads:read answered platform': 1 }]));
+    const uses = Object.fromEntries(hoursOfDay.map((hour) => [hour, { 'threads:read succeeded platform': 1 }]));
     await storage.store.write([{ put: keys.relayUses('token', id, day), value: JSON.stringify(uses) }]);
   }
 

@@ -262,19 +262,19 @@ describe('the calls that a relay token authorizes', () => {
         if (count === undefined) throw new Error(`The metrics have no count of ${outcome} calls.`);
         return Number(count);
       };
-      return { answered: countOf('answered'), failed: countOf('failed'), refused: countOf('refused') };
+      return { succeeded: countOf('succeeded'), failed: countOf('failed'), refused: countOf('refused') };
     };
     const countsBefore = await readCounts();
     const { token: forNoUser } = await admin.createRelayToken({ users: 'none' });
     const subject = await assertionHeader();
-    const answered = await relayThread(site, token, subject);
+    const succeeded = await relayThread(site, token, subject);
     const refused = await relayThread(site, forNoUser, subject);
     const endFault = site.sandbox.faults.set({ listener: 'platform', kind: 'reset' });
     const failed = await relayThread(site, token, subject);
     endFault();
-    expect([answered.status, refused.status, failed.status]).toEqual([200, 403, 502]);
+    expect([succeeded.status, refused.status, failed.status]).toEqual([200, 403, 502]);
     expect(await readCounts()).toEqual({
-      answered: countsBefore.answered + 1,
+      succeeded: countsBefore.succeeded + 1,
       failed: countsBefore.failed + 1,
       refused: countsBefore.refused + 1,
     });
@@ -377,7 +377,7 @@ test('R68 R69 a BIN lookup has the same response with and without Express, and a
     return sums;
   };
   // One BIN is known, and each was looked up twice.
-  await expect.poll(readSums).toMatchObject({ 'bin:read answered': 2, 'bin:read failed': 4 });
+  await expect.poll(readSums).toMatchObject({ 'bin:read succeeded': 2, 'bin:read failed': 4 });
   await uses.close();
 });
 
@@ -541,7 +541,7 @@ test('audits the use of a grant once an hour, and counts it by the hour', async 
   // Counts are written every two seconds, so the first call may be written before the second.
   const readCounts = async () => (await uses.hoursOf('token', id))[0]?.counts ?? [];
   await until(async () => (await readCounts())[0]?.count === 2);
-  expect(await readCounts()).toEqual([{ scope: 'threads:read', result: 'answered', other: 'platform', count: 2 }]);
+  expect(await readCounts()).toEqual([{ scope: 'threads:read', result: 'succeeded', other: 'platform', count: 2 }]);
 
   const readService = async () => (await uses.servicesOf(userId, 'platform')).find((entry) => entry.id === id);
   await until(async () => (await readService())?.count === 2);
@@ -554,7 +554,7 @@ test('stores the counts of calls right before the process stops', async () => {
   expect((await relayThread(site, relayToken, await assertionHeader())).status).toBe(200);
   await site.restart();
   const uses = storedUses();
-  expect(await uses.hoursOf('token', id)).toMatchObject([{ counts: [{ result: 'answered', count: 1 }] }]);
+  expect(await uses.hoursOf('token', id)).toMatchObject([{ counts: [{ result: 'succeeded', count: 1 }] }]);
   await uses.close();
 });
 

@@ -146,8 +146,8 @@ test('audits the service account of each call, but no unknown id', async () => {
   const readAccounts = async () =>
     (await readEntries()).map(({ outcome, facts }) => [outcome, facts.serviceAccount]).toSorted();
   await expect.poll(readAccounts).toEqual([
-    ['answered', json.id],
     ['rule: serviceAccount', undefined],
+    ['succeeded', json.id],
   ]);
   expect(JSON.stringify(await readEntries())).not.toContain(UNKNOWN_ACCOUNT);
 });

@@ -443,7 +443,7 @@ describe('refusals', () => {
       );
   });
 
-  test('an exchange counts as answered if it issues an access token, and as failed otherwise', async () => {
+  test('an exchange counts as succeeded if it issues an access token, and as failed otherwise', async () => {
     const { token: countedToken, id } = await admin.createRelayToken();
     const failure = { kind: 'reconnect_needed', cause: 'grant_refused', since: 0, failures: 1, retryAt: 0 } as const;
     await exchange(site, countedToken, await provenForm());
@@ -464,7 +464,9 @@ describe('refusals', () => {
       }
       return sums;
     };
-    await expect.poll(readSums).toEqual({ 'token:exchange answered platform': 2, 'token:exchange failed platform': 1 });
+    await expect
+      .poll(readSums)
+      .toEqual({ 'token:exchange succeeded platform': 2, 'token:exchange failed platform': 1 });
     await uses.close();
   });
 });

@@ -70,7 +70,7 @@ const VALUES_BY_TYPE = {
     busy: true,
   }),
   spans: allValuesOf<SpanOutcome>({ sent: true, lost: true }),
-  relayCalls: allValuesOf<RelayOutcome>({ answered: true, failed: true, refused: true }),
+  relayCalls: allValuesOf<RelayOutcome>({ succeeded: true, failed: true, refused: true }),
   outboundRequests: allValuesOf<CallOutcome>({
     '2xx': true,
     '3xx': true,

@@ -178,7 +178,7 @@ async function withTokens(parts: StoreAndClock, work: (tokens: RelayTokens) => P
 
 async function countOneEvent(parts: StoreAndClock): Promise<void> {
   const tallies = createTallies(parts);
-  tallies.count('relay.answered');
+  tallies.count('relay.succeeded');
   await tallies.close();
 }
 
@@ -191,7 +191,7 @@ async function countOneResponse(parts: StoreAndClock, failure: string | undefine
 async function recordOneUse(parts: StoreAndClock): Promise<void> {
   await parts.store.write([{ put: keys.grant('u9', APP.id), value: 'a grant' }]);
   const uses = createRelayUses({ ...parts, audit: NO_AUDIT, isApp: () => true });
-  const call = { app: APP.id, userId: 'u9', result: 'answered' as const, address: '192.0.2.1', requestId: 'r' };
+  const call = { app: APP.id, userId: 'u9', result: 'succeeded' as const, address: '192.0.2.1', requestId: 'r' };
   uses.note({ token: { id: 't', name: 'one' }, scope: 'threads:read', ...call });
   await uses.close();
 }

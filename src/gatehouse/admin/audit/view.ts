@@ -16,7 +16,7 @@ const ACTORS: Record<AuditRecord['actor']['kind'], string> = {
   anonymous: 'Not signed in',
 };
 
-const EXPECTED_OUTCOMES = new Set(['signed_in', 'connected', 'answered']);
+const EXPECTED_OUTCOMES = new Set(['signed_in', 'connected', 'succeeded']);
 
 export interface AuditRow {
   /** The time as ISO 8601. */

@@ -37,7 +37,7 @@ const CHARTS: readonly {
     title: 'Relay calls',
     path: '/audit?event=relay.used&',
     series: [
-      ['relay.answered', 'Answered', 'good'],
+      ['relay.succeeded', 'Succeeded', 'good'],
       ['relay.refused', 'Refused', 'notice'],
       ['relay.failed', 'Failed', 'bad'],
     ],

@@ -50,7 +50,7 @@ const FIGURES: readonly {
   },
   {
     label: 'Relay calls',
-    name: 'relay.answered',
+    name: 'relay.succeeded',
     path: (from) => `/audit?event=relay.used&from=${from}`,
     parts: [
       { name: 'relay.refused', words: 'refused', path: (from) => `/audit?event=relay.refused&from=${from}` },

@@ -42,9 +42,9 @@ export function callsSentence(
   return service ? `${service} made ${calls}${to}` : `Made ${calls}${to}`;
 }
 
-const isRefusal = ({ result }: UseCount) => result !== 'answered' && result !== 'failed';
+const isRefusal = ({ result }: UseCount) => result !== 'succeeded' && result !== 'failed';
 
 function partOf({ scope, result, count }: UseCount): string {
-  const outcome = result === 'answered' || result === 'failed' ? result : `refused by rule ${result}`;
+  const outcome = result === 'succeeded' || result === 'failed' ? result : `refused by rule ${result}`;
   return `${RELAY_WORDS.scopes[scope] ?? scope}: ${count.toLocaleString('en-GB')} ${outcome}`;
 }

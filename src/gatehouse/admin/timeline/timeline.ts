@@ -119,7 +119,7 @@ const includesKind = (filter: Activity | undefined, kind: Activity) => filter ==
 /** Returns false if another item has the same information, such as a consent or an hourly sum. */
 function isListed({ event, outcome, facts }: AuditRecord): boolean {
   if (event === 'sign_in.succeeded') return outcome !== 'connected';
-  if (event === 'relay.used') return outcome !== 'answered';
+  if (event === 'relay.used') return outcome !== 'succeeded';
   if (event === 'refresh.failed') return facts?.repeated !== true;
   return event !== 'relay_token.exchanged';
 }

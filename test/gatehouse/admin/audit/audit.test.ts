@@ -34,7 +34,7 @@ const ENTRIES: Record<string, { at: number; entry: AuditEntry }> = {
       event: 'relay.used',
       actor: { kind: 'relay_token', id: 't1', name: 'reports' },
       target: { kind: 'connected_app', id: 'platform' },
-      ...{ userId: 'u1', outcome: 'answered', address: '192.0.2.7', requestId: 'request-1' },
+      ...{ userId: 'u1', outcome: 'succeeded', address: '192.0.2.7', requestId: 'request-1' },
       facts: { scope: 'threads:read', apps: ['one', 'two'] },
     },
   },
@@ -73,7 +73,7 @@ describe.each([
   ['an actor by id', `${BOTH_DAYS}&actor=t1`, ['used']],
   ['an actor by name', `${BOTH_DAYS}&actor=ANN@example.test`, ['disabled']],
   ['a user concerned', `${BOTH_DAYS}&target=u1`, ['used', 'disabled']],
-  ['a text', `${BOTH_DAYS}&q=answered`, ['used']],
+  ['a text', `${BOTH_DAYS}&q=succeeded`, ['used']],
   ['an unknown actor', `${BOTH_DAYS}&actor=nobody`, []],
 ])('the entries of %s', (_filter, query, expectedNames) => {
   test('as JSON', async () => {
@@ -105,7 +105,7 @@ describe.each([
 });
 
 test('q is the same as text, and pages continue after the previous one', async () => {
-  const { json: matching } = await admin.call('GET', `/audit?${BOTH_DAYS}&q=answered`);
+  const { json: matching } = await admin.call('GET', `/audit?${BOTH_DAYS}&q=succeeded`);
   expect(matching.items).toMatchObject([{ event: 'relay.used' }]);
 
   const { json: firstPage } = await admin.call('GET', `/audit?${BOTH_DAYS}&limit=2`);
@@ -227,7 +227,7 @@ test('a row names actor and target, and the user if that is neither', async () =
   expect(used).toMatch(/<a class="cut" href="\?actor=t1"[^>]*><bdi>reports<\/bdi><\/a>/);
   expect(used).toMatch(/<a class="cut" href="\?target=platform"[^>]*><bdi>Collaboration platform<\/bdi><\/a>/);
   expect(used).toMatch(/<span class="list-below"><a class="cut" href="\?target=u1" title="u1"><bdi>For u1<\/bdi>/);
-  for (const words of ['answered', '192.0.2.7', 'request-1', '<dt>apps</dt><dd><bdi>one, two<']) {
+  for (const words of ['succeeded', '192.0.2.7', 'request-1', '<dt>apps</dt><dd><bdi>one, two<']) {
     expect(used).toContain(words);
   }
   expect(disabled).toMatch(/<a class="cut" href="\?actor=u9"[^>]*><bdi>ann@example.test<\/bdi><\/a>/);

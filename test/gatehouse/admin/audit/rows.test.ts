@@ -76,7 +76,7 @@ test.each([
   [undefined, undefined],
   ['signed_in', undefined],
   ['connected', undefined],
-  ['answered', undefined],
+  ['succeeded', undefined],
   ['rule: users', 'rule: users'],
   ['not_done: internal', 'not done: something went wrong here'],
   ['not_done: provider', 'not done by the provider'],
