@@ -15,6 +15,7 @@ import { withNewStorage } from './gatehouse/commands/open-storage.ts';
 import { createAdminToken } from './gatehouse/commands/operator-tokens.ts';
 import { type Environment, type RunningGatehouse, startGatehouse } from './gatehouse/start.ts';
 import { userIdOf } from './gatehouse/users/user-id.ts';
+import { ADMIN_GROUP } from './sandbox/accounts.ts';
 import { createOwnBinService } from './sandbox/own-bin-lookup-service.ts';
 import { type Sandbox, startSandbox } from './sandbox/sandbox.ts';
 import { loadConfig } from './shared/config/config.ts';
@@ -129,6 +130,7 @@ function prepare(sandbox: Sandbox): Environment {
     SESSION_SECRETS: randomBytes(48).toString('base64'),
     ENCRYPTION_KEYS: generateEncryptionKey(new Date()),
     CONNECTED_APPS_FILE: appsFile,
+    ADMIN_VALUES: ADMIN_GROUP,
     // Frequent enough to be visible, yet a check rarely gets a new token just before the tour ends the connection.
     CONNECTION_CHECK_SECONDS: '600',
     DEMO_CLIENT_SECRET: apps.staff.clientSecret,

@@ -63,7 +63,7 @@ function readAll(source: ConfigSource) {
   const isValid = config !== undefined && allFaults.length === 0;
   const settings: ReadSettings | undefined = isValid
     ? {
-        config: { ...config, admin: { ...config.admin, app: adminApp(config.admin.app, apps) } },
+        config: { ...config, admin: { ...config.admin, app: adminApp(config.admin, apps) } },
         secrets,
         encryptionKeys: storage.encryptionKeys,
         fromFile: apps.apps,
@@ -86,10 +86,11 @@ function readApps(source: ConfigSource, path: string | undefined, deployment: De
 }
 
 /**
- * The app whose sign-ins can make an administrator: that of `ADMIN_APP`, or the only sign-in app of the file. An app
- * that is registered later never makes an administrator.
+ * The app whose sign-ins can make an administrator: that of `ADMIN_APP`, or the only sign-in app of the file; none
+ * without `ADMIN_VALUES`. An app that is registered later never makes an administrator.
  */
-function adminApp(named: string | undefined, { apps }: ParsedApps): string | undefined {
+function adminApp({ app: named, values }: Config['admin'], { apps }: ParsedApps): string | undefined {
+  if (values.length === 0) return undefined;
   const [first, ...others] = apps.filter(({ signIn }) => signIn !== undefined);
   return named ?? (others.length === 0 ? first?.id : undefined);
 }
@@ -127,6 +128,11 @@ function adminWarnings({ app: named, claim, values }: Config['admin'], { apps }:
   const nameWarning = claimNameWarning(claim);
   const isListOfGroups = /(groups|roles)$/i.test(claim);
   return [
+    ...(values.length === 0 && ids.length > 0
+      ? [
+          `no user is an administrator: set ADMIN_VALUES to values of the claim “${claim}” that only administrators have.`,
+        ]
+      : []),
     ...(named === undefined && ids.length > 1
       ? [`no user is an administrator: set ADMIN_APP to the app that administrators sign in with (${ids.join(', ')}).`]
       : []),

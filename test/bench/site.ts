@@ -90,6 +90,7 @@ export async function prepareGatehouse(parts: {
     SESSION_SECRETS: randomBytes(48).toString('base64'),
     ENCRYPTION_KEYS: generateEncryptionKey(new Date()),
     CONNECTED_APPS_FILE: appsFile,
+    ADMIN_VALUES: 'gatehouse-admins',
     INTERNAL_HOSTS: '127.0.0.1',
     BENCH_CLIENT_SECRET: CLIENT_SECRET,
     // One browser from one address sends all requests. They are counted as usual, with higher limits.

@@ -50,6 +50,7 @@ export async function startFuzzSite(appIds: readonly string[]): Promise<FuzzSite
     ENCRYPTION_KEYS: generateEncryptionKey(new Date()),
     CONNECTED_APPS_FILE: appsFile,
     ADMIN_APP: HOME_APP,
+    ADMIN_VALUES: 'gatehouse-admins',
     INTERNAL_HOSTS: '127.0.0.1',
     HOSTILE_CLIENT_SECRET: provider.clientSecret,
     // Warnings must include a stack.

@@ -14,6 +14,7 @@ function warningsWith(apps: object[], settings: Record<string, string> = {}): re
     SESSION_SECRETS: 'kQ8vX2mZ7pL4wR9tB3nC6yH1jD5fG0sA',
     ENCRYPTION_KEYS: generateEncryptionKey(new Date()),
     CONNECTED_APPS_FILE: '/apps.json',
+    ADMIN_VALUES: 'gatehouse-admins',
     ...settings,
   };
   return readSettings({ env, readFile: () => JSON.stringify(apps) }).warnings;
@@ -28,6 +29,13 @@ test('of two apps that users sign in with, one has to be named for administrator
   expect(warningsWith(two, { ADMIN_APP: 'company' })).toEqual([]);
   expect(warningsWith([app('company', everyone), app('files')])).toEqual([]);
   expect(warningsWith([app('files')])).toEqual([]);
+});
+
+test('without ADMIN_VALUES, a start warns if users sign in', () => {
+  const warning =
+    'no user is an administrator: set ADMIN_VALUES to values of the claim “groups” that only administrators have.';
+  expect(warningsWith([app('company', { allow: 'everyone' })], { ADMIN_VALUES: '' })).toEqual([warning]);
+  expect(warningsWith([app('files')], { ADMIN_VALUES: '' })).toEqual([]);
 });
 
 test('R71 a callback URL that is nearly that of Gatehouse is refused at the start', () => {

@@ -48,6 +48,7 @@ export const SETTINGS: Record<string, string> = {
   SESSION_SECRETS: 'a-session-secret-of-the-kept-store-0123456789',
   BIN_SERVICE_URL: URL_OF.binService,
   ADMIN_APP: 'platform',
+  ADMIN_VALUES: 'gatehouse-admins',
   INTERNAL_HOSTS: '127.0.0.1',
   RATE_LIMIT_SIGN_INS_PER_ADDRESS_PER_MINUTE: '0',
   RATE_LIMIT_PER_SESSION_PER_MINUTE: '100',

@@ -126,6 +126,7 @@ export async function startWithoutSandbox(options: {
     SESSION_SECRETS: randomBytes(48).toString('base64'),
     ENCRYPTION_KEYS: generateEncryptionKey(new Date()),
     CONNECTED_APPS_FILE: appsFile,
+    ADMIN_VALUES: 'gatehouse-admins',
     INTERNAL_HOSTS: '127.0.0.1',
     TEST_CLIENT_SECRET: CLIENT_SECRET,
     SHUTDOWN_SECONDS: '5',

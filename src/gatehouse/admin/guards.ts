@@ -45,6 +45,18 @@ export interface AdminSignIn {
   stepUp: { acr: string; href: () => string } | undefined;
 }
 
+const NO_ADMINISTRATOR = {
+  detail: 'Only administrators may see this.',
+  words: { advice: 'Sign in as an administrator, or ask the operator of this service for access.' },
+};
+const NO_ADMINISTRATORS = {
+  detail: 'No administrators are configured.',
+  words: {
+    advice:
+      'No administrators are configured. If you run this service, set ADMIN_VALUES, and ADMIN_APP if users sign in with several apps.',
+  },
+};
+
 export function createAdminGuards(parts: {
   sessions: SessionGuards;
   tokens: Pick<AdminTokens, 'verify'>;
@@ -63,10 +75,7 @@ export function createAdminGuards(parts: {
   const assertAdministrator = ({ user, acr, authTime, createdAt }: Session, returnTo?: string): void => {
     if (!user.admin) {
       throw new AppError('not_allowed', {
-        detail: 'Only administrators may see this.',
-        words: {
-          advice: 'Sign in as an administrator, or ask the operator of this service for access.',
-        },
+        ...(adminApp() === undefined ? NO_ADMINISTRATORS : NO_ADMINISTRATOR),
         action: returnTo === undefined ? undefined : switchAccount(returnTo),
       });
     }

@@ -155,13 +155,14 @@ requests get one immediately until Redis responds again. With replicas, writes a
     schema: z.string().optional(),
     about: `Administrators are the users who have one of these values in this claim of this app: the name of a claim, or
 a JSON Pointer such as /realm_access/roles. With ADMIN_CLAIM=email, addresses that the provider calls verified.
-Default of ADMIN_APP: the only app of the file for sign-ins.`,
+Default of ADMIN_APP: the only app of the file for sign-ins. Without ADMIN_VALUES, no user is an administrator.`,
   },
   ADMIN_CLAIM: {
     schema: z.string().default('groups'),
   },
   ADMIN_VALUES: {
-    schema: list.default(['gatehouse-admins']),
+    schema: list.default([]),
+    example: 'gatehouse-admins',
   },
   ADMIN_ACR: {
     schema: z.string().regex(/^\S+$/, ' must be one value, without spaces.').optional(),

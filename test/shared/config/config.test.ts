@@ -37,7 +37,7 @@ describe('defaults', () => {
       redis: undefined,
       authorities: [],
       connectedAppsFile: undefined,
-      admin: { app: undefined, claim: 'groups', values: ['gatehouse-admins'] },
+      admin: { app: undefined, claim: 'groups', values: [] },
       trustedProxies: [],
       internalHosts: [],
       proxy: undefined,
