@@ -33,6 +33,7 @@ export const PROBLEMS = {
   too_large: { status: 413, title: 'The request is too large' },
   not_prefetched: { status: 503, title: 'This address is not loaded ahead of a visit' },
   overloaded: { status: 503, title: 'Too many requests at the moment' },
+  starting: { status: 503, title: 'The program has not started yet' },
   internal: { status: 500, title: 'Something went wrong here' },
 } as const;
 

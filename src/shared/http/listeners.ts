@@ -7,7 +7,7 @@ import { codeOf, StartRefused } from '../errors.ts';
 import { readinessBody, readinessType } from '../observability/health.ts';
 import { capIdleConnections } from './idle-connections.ts';
 import { createLimitedServer, LISTENER_LIMITS } from './limits.ts';
-import { namesHtml, type RefusalPage } from './refusal.ts';
+import { createRefuse, type RefusalPage } from './refusal.ts';
 import { securityHeaders } from './security-headers.ts';
 
 /**
@@ -33,14 +33,19 @@ export async function bindPorts(
   }: Pick<Config, 'listen' | 'management' | 'publicUrl' | 'trustedProxies'>,
   page: RefusalPage,
 ): Promise<[BoundServer, BoundServer]> {
-  const refuseProgram = refuseWhileStarting(publicUrl.href, 'text/plain; charset=utf-8', 'starting\n');
-  const html = page.draw({ code: 'starting', status: 503 });
-  const refuseBrowser = refuseWhileStarting(publicUrl.href, 'text/html; charset=utf-8', html, page.policy);
-  const refuse: RequestListener = (req, res) =>
-    (namesHtml(req.headers.accept) ? refuseBrowser : refuseProgram)(req, res);
-  const reportStarting = refuseWhileStarting(publicUrl.href, readinessType, readinessBody({ reason: 'starting' }));
+  const refuse = createRefuse({ publicHref: publicUrl.href, page });
+  const refuseStarting: RequestListener = ({ method, headers: { accept } }, res) => {
+    const { headers, body } = refuse({ code: 'starting', status: 503, method, accept });
+    res.writeHead(503, { 'Retry-After': '1', ...headers });
+    res.end(body);
+  };
+  const commonHeaders = Object.fromEntries(securityHeaders(publicUrl.href));
+  const reportStarting: RequestListener = (_req, res) => {
+    res.writeHead(503, { ...commonHeaders, 'Retry-After': '1', 'Content-Type': readinessType, Connection: 'close' });
+    res.end(readinessBody({ reason: 'starting' }));
+  };
   const [mainResult, managementResult] = await Promise.allSettled([
-    bindPort(listen, { host: 'HOST', port: 'PORT' }, createStartupQueue(refuse)),
+    bindPort(listen, { host: 'HOST', port: 'PORT' }, createStartupQueue(refuseStarting)),
     // A health check must not wait.
     bindPort(
       management,
@@ -115,17 +120,6 @@ function createStartupQueue(refuse: RequestListener): StartupQueue {
       }
       waitingRequests.clear();
     },
-  };
-}
-
-function refuseWhileStarting(publicHref: string, type: string, body: string, policy?: string): RequestListener {
-  const headers = new Map(securityHeaders(publicHref));
-  if (policy !== undefined) headers.set('Content-Security-Policy', policy);
-  headers.set('Retry-After', '1').set('Content-Type', type).set('Connection', 'close');
-  const flatHeaders = [...headers].flat();
-  return (_req, res) => {
-    res.writeHead(503, flatHeaders);
-    res.end(body);
   };
 }
 

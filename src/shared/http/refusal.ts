@@ -18,8 +18,7 @@ export interface RefusedRequest {
 export interface RefusalPage {
   /** Its content security policy. */
   policy: string;
-  /** @param refused `starting`: the program has not started yet */
-  draw(refused: Omit<RefusedRequest, 'code' | 'accept'> & { code: ProblemCode | 'starting' }): string;
+  draw(refused: Omit<RefusedRequest, 'accept'>): string;
 }
 
 /** Called for a request that is refused before it reaches the app. `id` is the `X-Request-Id` of the response. */
@@ -53,6 +52,6 @@ export function createRefuse(parts: { publicHref: string; page: RefusalPage; onR
 }
 
 /** Returns true for the `Accept` header of a browser's navigation, which names HTML and not JSON. */
-export function namesHtml(accept: string | undefined): boolean {
+function namesHtml(accept: string | undefined): boolean {
   return accept !== undefined && /\btext\/html\b/i.test(accept) && !/\bapplication\/([\w.-]+\+)?json\b/i.test(accept);
 }

@@ -229,6 +229,13 @@ const PROBLEM_TEXTS: Readonly<Record<ProblemCode, ProblemText>> = {
     advice: 'Wait a few seconds, then try again.',
     action: RETRY,
   },
+  starting: {
+    title: 'We are just starting',
+    meaning: 'The service starts, and is not ready yet.',
+    helper: 'administrator',
+    advice: 'Wait a few seconds, then try again.',
+    action: RETRY,
+  },
   internal: {
     title: 'Something went wrong here',
     meaning: 'An unexpected error occurred. It is logged under the reference below.',

@@ -64,13 +64,6 @@ const TOO_MANY_COOKIES: Words = {
     'Delete the cookies of this host in the settings of your browser, then try again. You have to sign in again afterwards.',
 };
 
-const STARTING: Words = {
-  title: 'We are just starting',
-  meaning: 'The service starts, and is not ready yet.',
-  helper: 'administrator',
-  advice: 'Wait a few seconds, then try again.',
-};
-
 const BY_STATUS: Readonly<Record<number, Words>> = {
   408: {
     title: 'Your request took too long',
@@ -92,8 +85,8 @@ const BY_STATUS: Readonly<Record<number, Words>> = {
   },
 };
 
-function wordsOf(code: ProblemCode | 'starting', status: number): Words {
-  return code === 'starting' ? STARTING : (BY_STATUS[status] ?? problemText(code));
+function wordsOf(code: ProblemCode, status: number): Words {
+  return BY_STATUS[status] ?? problemText(code);
 }
 
 const MAX_COOKIES = 8;

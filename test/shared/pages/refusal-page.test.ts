@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parsePublicUrl } from '../../../src/shared/config/rules.ts';
 import { bindPorts, closeServer } from '../../../src/shared/http/listeners.ts';
+import { problemSchema } from '../../../src/shared/http/problem-document.ts';
 import { createRefusalPage } from '../../../src/shared/pages/refusal-page.ts';
 import { startBinSite } from '../../bin-lookup-service/site.ts';
 import { startSite, startWithoutSandbox, type TestGatehouse } from '../../support/gatehouse.ts';
@@ -92,7 +93,14 @@ test('a start that takes longer than requests wait', async () => {
     );
     expect([browser?.status, browser?.headers['retry-after']]).toEqual([503, '1']);
     expect(browser?.body).toContain('We are just starting');
-    expect([program?.status, program?.body]).toEqual([503, 'starting\n']);
+    expect([program?.status, program?.headers['retry-after']]).toEqual([503, '1']);
+    expect(program?.headers['content-type']).toBe('application/problem+json; charset=utf-8');
+    expect(problemSchema.strict().parse(JSON.parse(program?.body ?? ''))).toMatchObject({
+      type: `${publicUrl.href}/problems/starting`,
+      status: 503,
+      code: 'starting',
+      instance: `urn:uuid:${program?.headers['x-request-id']}`,
+    });
   } finally {
     await Promise.all(bound.map(({ server }) => closeServer(server, { delaySeconds: 0, graceSeconds: 0 })));
   }

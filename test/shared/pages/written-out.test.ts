@@ -295,6 +295,7 @@ describe('texts for codes', () => {
       'app_misconfigured',
       'storage_unavailable',
       'overloaded',
+      'starting',
       'internal',
     ]);
     expect(codesOfHelper('provider')).toEqual(['provider_error', 'provider_unavailable']);
