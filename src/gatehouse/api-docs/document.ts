@@ -12,6 +12,7 @@ import {
 import { isDescribed } from '../../shared/http/operation.ts';
 import { problemSchema } from '../../shared/http/problem-document.ts';
 import { flatten, type Route } from '../../shared/http/route-table.ts';
+import { sessionCookieName } from '../../shared/sessions/browser-sessions.ts';
 
 export interface ApiDocument {
   openapi: '3.1.0';
@@ -62,7 +63,10 @@ export function apiDocument(routes: readonly Route[], publicHref: string): ApiDo
     info: { title: 'Gatehouse', version: '1', description: DESCRIPTION },
     servers: [{ url: publicHref }],
     paths,
-    components: { schemas: { Problem: schemaOf(problemSchema, 'output') }, securitySchemes: SECURITY_SCHEMES },
+    components: {
+      schemas: { Problem: schemaOf(problemSchema, 'output') },
+      securitySchemes: securitySchemes(publicHref),
+    },
   };
 }
 
@@ -141,13 +145,13 @@ const TAGS: Readonly<Record<string, string>> = {
   relay: 'Relay for back-end services',
 };
 
-const SECURITY_SCHEMES: Record<SecurityScheme, object> = {
-  session: { type: 'apiKey', in: 'cookie', name: '__Host-gatehouse', description: 'the browser session' },
+const securitySchemes = (publicHref: string): Record<SecurityScheme, object> => ({
+  session: { type: 'apiKey', in: 'cookie', name: sessionCookieName(publicHref), description: 'the browser session' },
   csrf: { type: 'apiKey', in: 'header', name: 'X-CSRF-Token', description: 'csrfToken from GET /session' },
   relayToken: { type: 'http', scheme: 'bearer', description: 'a relay token (gthr_…), only in this header' },
   relayTokenAsPassword: { type: 'http', scheme: 'basic', description: 'the id of a relay token, and the relay token' },
   adminToken: { type: 'http', scheme: 'bearer', description: 'an admin token (gtha_…), only in this header' },
-};
+});
 
 const DESCRIPTION =
   'Errors are problem documents (RFC 9457) with a fixed code, which /problems/{code} explains. Request bodies need a ' +

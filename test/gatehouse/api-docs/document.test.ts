@@ -21,7 +21,7 @@ interface Document {
       }
     >
   >;
-  components: { schemas: object };
+  components: { schemas: object; securitySchemes: Record<string, { name?: string }> };
 }
 interface Body {
   content: Record<string, { schema: { properties?: Record<string, unknown>; additionalProperties?: boolean } }>;
@@ -57,6 +57,11 @@ describe('the document', () => {
   test('is OpenAPI 3.1 with the URL of this site', () => {
     expect(document.openapi).toBe('3.1.0');
     expect(document.servers).toEqual([{ url: site.url }]);
+  });
+
+  test('names the session cookie of this site', () => {
+    const { name } = document.components.securitySchemes.session ?? {};
+    expect(name).toBe(`gatehouse.${new URL(site.url).port}`);
   });
 
   test('has every route except pages', () => {
