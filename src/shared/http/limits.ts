@@ -8,7 +8,7 @@ export interface ListenerLimits {
   /** Size of the request line and all headers together; a larger head gets 431. */
   headBytes: number;
   headers: number;
-  /** Length of the request target; a longer one gets 413. */
+  /** Length of the request target; a longer one gets 414. */
   targetBytes: number;
   /** Number of parameters in the query; a request with more gets 400. */
   parameters: number;
@@ -134,7 +134,7 @@ export function enforceRequestLimits(parts: {
     if (req.rawHeaders.length > limits.headers * 2 || headBytesOf(req) > limits.headBytes)
       return refuse(res, 'too_large', 431, {});
     const target = req.url ?? '';
-    if (target.length > limits.targetBytes) return refuse(res, 'too_large', 413, {});
+    if (target.length > limits.targetBytes) return refuse(res, 'too_large', 414, {});
     if (hasMoreParameters(target, limits.parameters)) return refuse(res, 'invalid_request', 400, {});
     if (req.headers.host === undefined && req.httpVersion === '1.1') return refuse(res, 'invalid_request', 400, {});
     if (hasUnmetExpectation(req)) return refuse(res, 'invalid_request', 417, {});

@@ -71,7 +71,7 @@ const BY_STATUS: Readonly<Record<number, Words>> = {
     helper: 'you',
     advice: 'Check your connection, then try again.',
   },
-  413: {
+  414: {
     title: 'The address is too long',
     meaning: 'The address that your browser sent is longer than we accept.',
     helper: 'you',

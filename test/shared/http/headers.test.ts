@@ -146,7 +146,7 @@ describe('R68 on every status', () => {
       }
       const responseToLongTarget = await sendRequest(`${listener}/${'x'.repeat(9_000)}`);
       expect([responseToLongTarget.status, responseToLongTarget.headers['strict-transport-security']]).toEqual([
-        413,
+        414,
         hsts,
       ]);
 

@@ -50,7 +50,7 @@ describe('the problems of Gatehouse', () => {
     ['bytes that are not HTTP', 'nonsense\r\n\r\n', 400],
     ['a tunnel', 'CONNECT example.test:443 HTTP/1.1\r\nHost: example.test\r\n\r\n', 405],
     ['a head that is too large', `GET / HTTP/1.1\r\nHost: x\r\nX-Long: ${'x'.repeat(17_000)}\r\n\r\n`, 431],
-    ['a target that is too long', `GET /${'x'.repeat(9_000)} HTTP/1.1\r\nHost: x\r\n\r\n`, 413],
+    ['a target that is too long', `GET /${'x'.repeat(9_000)} HTTP/1.1\r\nHost: x\r\n\r\n`, 414],
     ['too many parameters', `GET /?${'a&'.repeat(101)} HTTP/1.1\r\nHost: x\r\n\r\n`, 400],
   ])('R122 a refusal before any route: %s', async (_name, bytes, status) => {
     for (const url of [site.url, site.managementUrl]) {

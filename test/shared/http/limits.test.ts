@@ -48,7 +48,7 @@ describe('R89 Gatehouse as shipped', () => {
 
   test('refuses a URL beyond 8 KB', async () => {
     expect((await sendRequest(`${site.url}/?a=${'x'.repeat(8_000)}`)).status).toBe(200);
-    expect(statusAndCode(await sendRequest(`${site.url}/?a=${'x'.repeat(8_200)}`))).toEqual([413, 'too_large']);
+    expect(statusAndCode(await sendRequest(`${site.url}/?a=${'x'.repeat(8_200)}`))).toEqual([414, 'too_large']);
   });
 
   test('refuses more than 100 parameters', async () => {
@@ -319,7 +319,7 @@ describe('R89 the exact limits', () => {
     ['/', 4, undefined],
     ['/', 5, [431, 'too_large', undefined]],
     [`/${'x'.repeat(19)}`, 2, undefined],
-    [`/${'x'.repeat(20)}`, 2, [413, 'too_large', undefined]],
+    [`/${'x'.repeat(20)}`, 2, [414, 'too_large', undefined]],
     ['/?a&b&c', 2, undefined],
     ['/?a&b&c&d', 2, [400, 'invalid_request', undefined]],
     ['/?&&&', 2, [400, 'invalid_request', undefined]],

@@ -28,7 +28,7 @@ describe.each(SERVERS)('%s', (_name, start) => {
     ['too many cookies', '/', { cookie: cookies(17_000) }, 431, 'Delete the cookies of this host'],
     ['more cookies than the parser takes', '/', { cookie: cookies(40_000) }, 431, 'Delete the cookies of this host'],
     ['another header that is too large', '/', { 'x-long': 'x'.repeat(17_000) }, 431, 'Switch off extensions'],
-    ['an address that is too long', `/${'x'.repeat(9_000)}`, {}, 413, 'The address is too long'],
+    ['an address that is too long', `/${'x'.repeat(9_000)}`, {}, 414, 'The address is too long'],
     ['too many parameters', `/?${'&'.repeat(500)}`, {}, 400, 'Something in the address'],
     ['an expectation', '/', { expect: 'more' }, 417, 'Something in the address'],
   ])('%s', async (_what, path, headers, status, words) => {
