@@ -270,7 +270,8 @@ ten times per idle time, and at least every five minutes: a session may end that
   },
   BIN_SERVICE_USER_DAILY_QUOTA: {
     schema: integer(0).optional(),
-    about: `How many calls one user may cause in a day (UTC), 0 for none. Default: a hundredth of the quota.`,
+    about: `How many calls one user may cause in a day (UTC). With 0, users cause no calls at all; in the rate limits, 0 means no limit.
+Default: a hundredth of the quota.`,
     example: '100',
   },
   CONNECTION_CHECK_SECONDS: {
