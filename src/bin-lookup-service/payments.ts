@@ -8,7 +8,7 @@ import type { RateLimits } from '../shared/http/rate-limit.ts';
 import { isoTime } from '../shared/time.ts';
 import type { Accounts } from './accounts.ts';
 
-const bodySchema = z.strictObject({
+export const confirmationSchema = z.strictObject({
   account: z.string().max(100),
   plan: z.string().max(40),
   order: z.string().max(40),
@@ -35,7 +35,7 @@ export function confirmationHandler(parts: {
         headers: { 'WWW-Authenticate': isSent ? 'Bearer error="invalid_token"' : 'Bearer' },
       });
     }
-    const paid = bodySchema.safeParse(req.body).data;
+    const paid = confirmationSchema.safeParse(req.body).data;
     if (!paid) throw new AppError('invalid_request', { detail: 'Send {"account", "plan", "order"} as JSON.' });
     const account = (await accounts.confirmPlan(paid.account, paid)) ?? (await accounts.find(paid.account));
     if (!account) throw new AppError('not_found', { detail: 'There is no account with this id.' });

@@ -2,7 +2,7 @@
 import { PROBLEMS } from '../shared/errors.ts';
 
 /** Problem codes of Gatehouse, and one for API keys. */
-const CODES = {
+export const LOOKUP_PROBLEMS = {
   invalid_bin: PROBLEMS.invalid_bin,
   invalid_request: PROBLEMS.invalid_request,
   api_key_invalid: { status: 401, title: 'The API key is not valid' },
@@ -16,9 +16,9 @@ const CODES = {
   internal: PROBLEMS.internal,
 } as const;
 
-export type LookupProblemCode = keyof typeof CODES;
+export type LookupProblemCode = keyof typeof LOOKUP_PROBLEMS;
 
-export const PROBLEM_CODES = Object.keys(CODES);
+export const PROBLEM_CODES = Object.keys(LOOKUP_PROBLEMS);
 
 export interface Refusal {
   code: LookupProblemCode;
@@ -59,7 +59,7 @@ export function problemDocument(
   id: string,
   accountUrl: string | undefined,
 ): { status: number; body: string } {
-  const { status, title } = CODES[code];
+  const { status, title } = LOOKUP_PROBLEMS[code];
   const text = rule === undefined ? DETAILS[code] : RULES[rule];
   const detail = text?.replace(/\{(.*)\}/, (_braces, offer: string) =>
     accountUrl === undefined ? '' : offer.replace('the account page', `the account page (${accountUrl})`),

@@ -51,6 +51,7 @@ const EXACT: Rule = (before, after) =>
 const RULES: Record<string, Rule> = {
   settings: INPUT,
   commands: INPUT,
+  files: INPUT,
   requests: INPUT,
   responses: OUTPUT,
   webhooks: OUTPUT,

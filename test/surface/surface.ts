@@ -4,18 +4,24 @@
  */
 import type { Command } from 'commander';
 import { z } from 'zod';
+import { confirmationSchema } from '../../src/bin-lookup-service/payments.ts';
+import { LOOKUP_PROBLEMS } from '../../src/bin-lookup-service/problems.ts';
 import { BIN_SERVICE_SETTINGS } from '../../src/bin-lookup-service/settings.ts';
 import type { ApiDocument } from '../../src/gatehouse/api-docs/document.ts';
 import { AUDIT_EVENTS } from '../../src/gatehouse/audit/kinds.ts';
 import { createProgram } from '../../src/gatehouse/commands/program.ts';
+import { fileEntry, secretSource } from '../../src/gatehouse/connected-apps/app-file.ts';
+import { importEntry } from '../../src/gatehouse/users/import-schema.ts';
+import { recordSchema } from '../../src/shared/bin/record.ts';
 import type { SettingTable } from '../../src/shared/config/setting.ts';
 import { SETTINGS } from '../../src/shared/config/settings.ts';
 import { EX_CONFIG, PROBLEMS } from '../../src/shared/errors.ts';
+import { type NotReady, readinessBody } from '../../src/shared/observability/health.ts';
 import { createMetrics } from '../../src/shared/observability/metrics.ts';
 import { OLDEST_READABLE, SCHEMA, SEALED_KINDS } from '../../src/shared/storage/keys.ts';
 import { TABLES_VERSION } from '../../src/shared/storage/sqlite/schema.ts';
 import { ROUTES } from '../support/routes.ts';
-import { type JsonSchema, membersOf, typeOf } from './members.ts';
+import { type JsonSchema, membersOf, membersSeen, typeOf } from './members.ts';
 import { storedKinds } from './stored-kinds.ts';
 import { webhookMessages } from './webhook-messages.ts';
 
@@ -26,10 +32,15 @@ export async function currentSurface(document: ApiDocument): Promise<Surface> {
   const surface: Surface = {
     settings: { Gatehouse: settingsOf(SETTINGS), 'BIN lookup service': settingsOf(BIN_SERVICE_SETTINGS) },
     commands: await commandsOf(),
-    requests: requestsOf(document),
-    responses: responsesOf(document),
+    files: {
+      CONNECTED_APPS_FILE: sent('[]', fileEntry.extend({ clientSecret: secretSource.optional() })),
+      'connections import': sent('entry', importEntry),
+    },
+    requests: { ...requestsOf(document), ...binServiceRequests() },
+    responses: { ...responsesOf(document), ...readiness(), ...binServiceResponses() },
     pages: Object.fromEntries(pagesBeside(document).map((page) => [page, {}])),
-    problems: Object.fromEntries(Object.entries(PROBLEMS).map(([code, { status }]) => [code, { status: `${status}` }])),
+    problems: statuses(PROBLEMS),
+    'problems of the BIN lookup service': statuses(LOOKUP_PROBLEMS),
     webhooks: await webhookMessages(),
     metrics: metrics(),
     'audit events': Object.fromEntries(Object.keys(AUDIT_EVENTS).map((event) => [event, {}])),
@@ -117,12 +128,50 @@ function responsesOf({ paths, components }: ApiDocument): Surface[string] {
   return Object.fromEntries([problem, ...listed]);
 }
 
+const BIN_LOOKUP = 'BIN lookup service: GET /{bin}';
+const CONFIRMATION = 'BIN lookup service: POST /account/confirmations';
+
+const binServiceRequests = (): Surface[string] => ({
+  [BIN_LOOKUP]: { 'path bin': 'string', 'query apiKey': 'string?' },
+  [CONFIRMATION]: sent('body', confirmationSchema),
+});
+
+const binServiceResponses = (): Surface[string] => ({
+  [`${BIN_LOOKUP} 200`]: membersOf('body', z.toJSONSchema(recordSchema) as JsonSchema),
+});
+
+/** The type makes this list complete. */
+const NOT_READY: Record<NotReady['reason'], true> = {
+  ...{ starting: true, draining: true },
+  ...{ storage: true, disk: true, replaced: true, unfit: true },
+};
+
+/** The responses of the management port. */
+function readiness(): Surface[string] {
+  const seen = (causes: (NotReady | undefined)[]) =>
+    membersSeen(
+      'body',
+      causes.map((cause) => JSON.parse(readinessBody(cause))),
+    );
+  const causes: NotReady[] = [{ reason: 'starting' }, { reason: 'storage', storage: '', detail: '' }];
+  return {
+    'GET /readyz 200': seen([undefined]),
+    'GET /readyz 503': { ...seen(causes), 'body.reason': typeOf({ enum: Object.keys(NOT_READY) }) },
+  };
+}
+
 /** The pages that other sites and mails link to. Those of the administration may move. */
 function pagesBeside({ paths }: ApiDocument): string[] {
   const described = new Set<string>(callsOf(paths).map(([name]) => name));
   const names = ROUTES.map(({ method, pattern }) => `${method} ${pattern.replace(/[:*](\w+)/g, '{$1}')}`);
   return names.filter((name) => !described.has(name));
 }
+
+const statuses = (problems: Readonly<Record<string, { status: number }>>): Surface[string] =>
+  Object.fromEntries(Object.entries(problems).map(([code, { status }]) => [code, { status: `${status}` }]));
+
+const sent = (path: string, schema: z.ZodType) =>
+  membersOf(path, z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }) as JsonSchema);
 
 const rootOf = (mediaType: string) => (mediaType === 'application/json' ? 'body' : mediaType);
 

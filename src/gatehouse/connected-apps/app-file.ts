@@ -14,12 +14,12 @@ import {
   type PartialRegistration,
 } from './registration-rules.ts';
 
-const secretSource = z.union([
+export const secretSource = z.union([
   z.strictObject({ env: z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/) }),
   z.strictObject({ file: z.string().min(1) }),
 ]);
 
-const fileEntry = connectedAppSchema.extend({
+export const fileEntry = connectedAppSchema.extend({
   clientSecret: z
     .custom<z.output<typeof secretSource>>((value) => secretSource.safeParse(value).success, {
       message: 'Use {"env": "NAME"} or {"file": "PATH"}: this file must not contain the secret itself.',
