@@ -36,12 +36,20 @@ export function linesOfRequests(
 
 /** Returns the entries about one user, except those about single relay calls. */
 export function linesOfAudit(
-  entries: readonly { at: string; event: AuditEvent; outcome?: string; facts?: Record<string, unknown> }[],
+  entries: readonly {
+    at: string;
+    event: AuditEvent;
+    outcome?: string;
+    code?: string;
+    facts?: Record<string, unknown>;
+  }[],
 ): Line[] {
   return entries
     .filter(({ event }) => event !== 'relay.used')
-    .map(({ at, event, outcome, facts }) => {
-      const text = [AUDIT_EVENTS[event], outcome, facts?.reason, facts?.cause].filter(Boolean).join(', ');
+    .map(({ at, event, outcome, code, facts }) => {
+      const text = [AUDIT_EVENTS[event], outcome, code, facts?.rule, facts?.reason, facts?.cause]
+        .filter(Boolean)
+        .join(', ');
       return { at: Date.parse(at), source: 'Gatehouse records', text };
     });
 }

@@ -29,8 +29,8 @@ export async function webhookMessages(): Promise<Record<string, Record<string, s
       listener.reconnectNeeded?.({ ...ids, cause: 'c' });
       listener.connectionRecovered?.(ids);
       listener.scopesMissing?.({ ...ids, scopes: ['s'] });
-      listener.connectionRemoved?.({ ...ids, revocation: 'r' });
-      listener.connectionRemoved?.({ ...ids, connection: undefined, revocation: 'r' });
+      listener.connectionRemoved?.({ ...ids, revocation: 'revoked' });
+      listener.connectionRemoved?.({ ...ids, connection: undefined, revocation: 'revoked' });
     }
     await webhooks.messages.settle();
     const { items } = await webhooks.messages.page(id, { limit: 20 });

@@ -14,7 +14,6 @@ import { actorOf } from '../../shared/sessions/actor.ts';
 import { capitalised, cutText, uncapitalised } from '../../shared/text.ts';
 import { isoTime } from '../../shared/time.ts';
 import { type AuditEvent, type AuditRecord, DELETIONS } from '../audit/kinds.ts';
-import { isNotDone } from '../audit/outcome.ts';
 import { auditRows } from './audit/view.ts';
 import { type Conflict, FINGERPRINT, fingerprintOf, type Members, mergeMembers } from './merge.ts';
 import type { AdminParts } from './parts.ts';
@@ -84,7 +83,7 @@ export function createEditing(
     );
     if (pages.some(({ next }) => next !== undefined)) return undefined;
     const entries = pages.flatMap(({ items }) => items).filter(({ target }) => target?.kind === resource);
-    const failed = new Set(entries.flatMap(({ outcome, requestId }) => (isNotDone(outcome) ? [requestId] : [])));
+    const failed = new Set(entries.flatMap(({ outcome, requestId }) => (outcome === 'not_done' ? [requestId] : [])));
     return entries
       .filter(({ requestId }) => requestId === undefined || !failed.has(requestId))
       .sort((a, b) => (a.at < b.at ? 1 : -1));

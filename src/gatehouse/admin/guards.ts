@@ -109,7 +109,13 @@ export function createAdminGuards(parts: {
   const withAuditEntry = (req: Request, error: unknown): unknown => {
     const hasCredentials = req.context.session !== undefined || req.headers.authorization !== undefined;
     if (hasCredentials && error instanceof AppError && error.status < 500)
-      note({ event: 'admin.refused', ...actorOf(req), outcome: error.code, facts: { route: req.context.route } });
+      note({
+        event: 'admin.refused',
+        ...actorOf(req),
+        outcome: 'refused',
+        code: error.code,
+        facts: { route: req.context.route },
+      });
     return error;
   };
 

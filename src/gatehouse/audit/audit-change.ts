@@ -20,7 +20,7 @@ export async function auditChange<T>(audit: ChangeTrail, entry: AuditEntry, chan
   try {
     return await change();
   } catch (error) {
-    await appendOrNote(audit, { ...entry, outcome: failedOutcome(error) });
+    await appendOrNote(audit, { ...entry, ...failedOutcome(error) });
     throw error instanceof AppError && error.code === 'storage_unavailable' ? withUnknownResult(error) : error;
   }
 }

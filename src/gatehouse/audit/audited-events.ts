@@ -96,7 +96,7 @@ export function auditedEvents(note: (entry: AuditEntry) => void): EventListener 
     storageLost({ reason, detail }) {
       // An outage gets no entry. A refusal gets one once the storage is available.
       if (STORAGE_REFUSALS.some((refusal) => refusal === reason))
-        note({ event: 'storage.refused', actor: SYSTEM, outcome: reason, facts: { detail } });
+        note({ event: 'storage.refused', actor: SYSTEM, outcome: 'refused', facts: { reason, detail } });
     },
     reconnectNeeded(facts) {
       const { connection, cause } = facts;

@@ -76,7 +76,7 @@ export function createCollapse(clock: () => number, storeEntry: (entry: AuditEnt
 
 /** Returns the rules that an entry must pass to be stored. */
 function rulesOf(entry: AuditEntry): Rule[] {
-  const { event, actor, target, userId, address, outcome, facts } = entry;
+  const { event, actor, target, userId, address, outcome, code, facts } = entry;
   if (actor.kind === 'anonymous') {
     const summary: AuditEntry = { event, actor: { kind: actor.kind }, target };
     const ofAll = { name: `anonymous ${event} ${target?.id}`, max: MAX_OF_CALLER, summary };
@@ -96,13 +96,14 @@ function rulesOf(entry: AuditEntry): Rule[] {
   const isLink = event === 'connect_link.created';
   const object = isLink ? facts?.app : target?.id;
   if (REPEATED.has(event)) {
-    const name = [event, actor.kind, actor.id, object, userId, outcome, facts?.resource].join(' ');
+    const name = [event, actor.kind, actor.id, object, userId, outcome, code, facts?.resource].join(' ');
     rules.push({ name, max: 1, summary: entry });
   }
   // Sign-outs by a provider are limited by the sessions that they end, unless they end none.
   if (actor.kind === 'relay_token' || (actor.kind === 'provider' && facts?.sessions === 0)) {
-    const summary = { event, actor, outcome, ...(isLink ? { facts: { app: facts?.app } } : { target }) };
-    rules.push({ name: [event, actor.kind, actor.id, object, outcome].join(' '), max: MAX_OF_CALLER, summary });
+    const { app, rule } = facts ?? {};
+    const summary = { event, actor, outcome, ...(isLink ? { facts: { app } } : { target, facts: { rule } }) };
+    rules.push({ name: [event, actor.kind, actor.id, object, outcome, rule].join(' '), max: MAX_OF_CALLER, summary });
   }
   return rules;
 }

@@ -1,5 +1,6 @@
 /** The events of the audit trail with their words, and the shape of an entry. */
 import { keys } from '../../shared/storage/keys.ts';
+import type { Outcome } from './outcome.ts';
 
 /** Each event with its words on the page. The prefix names the resource. */
 export const AUDIT_EVENTS = {
@@ -138,7 +139,7 @@ interface AuditTarget {
 export type AuditFact = string | number | boolean | null | readonly string[];
 
 /** An event with its facts. No field holds a token, a secret, a URL with a query or a card number. */
-export interface AuditEntry {
+export interface AuditEntry extends Outcome {
   event: AuditEvent;
   actor: AuditActor;
   target?: AuditTarget | undefined;
@@ -147,7 +148,6 @@ export interface AuditEntry {
   /** The caller's IP address. */
   address?: string | undefined;
   requestId?: string | undefined;
-  outcome?: string | undefined;
   facts?: Readonly<Record<string, AuditFact | undefined>> | undefined;
 }
 

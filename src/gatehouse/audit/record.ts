@@ -18,7 +18,7 @@ function harmless(text: string): string {
 
 export function cleanEntry(entry: AuditEntry): AuditEntry {
   const clean = (text: string) => harmless(scrubCardNumbers(text));
-  const { event, actor, target, userId, address, requestId, outcome, facts } = entry;
+  const { event, actor, target, userId, address, requestId, outcome, code, facts } = entry;
   return {
     event,
     actor: cleanFields(actor, clean),
@@ -26,7 +26,8 @@ export function cleanEntry(entry: AuditEntry): AuditEntry {
     userId: userId && clean(userId),
     address: address && clean(address),
     requestId: requestId && clean(requestId),
-    outcome: outcome && clean(outcome),
+    outcome,
+    code,
     facts: facts && cleanFacts(facts, clean),
   };
 }
@@ -51,10 +52,10 @@ export function storedIdOf(id: string): string {
 
 /** The text that a search covers, in lower case. */
 export function searchText(record: AuditEntry): string {
-  const { event, actor, target, userId, address, requestId, outcome, facts } = record;
+  const { event, actor, target, userId, address, requestId, outcome, code, facts } = record;
   const named = [actor.kind, actor.id, actor.name, target?.kind, target?.id, target?.name, userId, address];
   const factValues = Object.values(facts ?? {}).flat();
-  return [event, AUDIT_EVENTS[event], ...named, requestId, outcome, ...factValues]
+  return [event, AUDIT_EVENTS[event], ...named, requestId, outcome, code, ...factValues]
     .filter((part) => part !== undefined && part !== null)
     .join('\n')
     .toLowerCase();

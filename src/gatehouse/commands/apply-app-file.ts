@@ -93,7 +93,7 @@ export async function applyAudited(
     `The file changes the provider or hosts of ${revertedIds.join(', ')}, but a user has connected in the meantime, so this was reverted. All other apps were applied.`,
   );
   for (const change of changes.filter(({ app }) => revertedIds.includes(app.id)))
-    await auditOperator(store, { ...entryOf(change), outcome: failedOutcome(error) });
+    await auditOperator(store, { ...entryOf(change), ...failedOutcome(error) });
   throw error;
 }
 

@@ -13,7 +13,6 @@ import type { SealedJson } from '../../shared/storage/sealed-json.ts';
 import type { Store } from '../../shared/storage/store.ts';
 import { shellQuoted } from '../../shared/text.ts';
 import { type AuditEvent, DELETIONS } from '../audit/kinds.ts';
-import { isNotDone, isUnknown } from '../audit/outcome.ts';
 import type { User } from '../users/user-store.ts';
 import { readEntries } from './json-entries.ts';
 
@@ -105,10 +104,10 @@ function add(steps: Map<string, ReadStep[]>, entry: Entry): void {
   // An entry of the same request announced the change before it failed.
   const announced = earlier.findLastIndex((announcement) => announcement.requestId === requestId);
   // If the result is unknown, an end counts as made and an enabling as not made.
-  const isUndone = isNotDone(outcome) || (isUnknown(outcome) && step.find === undefined);
+  const isUndone = outcome === 'not_done' || (outcome === 'unknown' && step.find === undefined);
   if (isUndone && announced !== -1) steps.set(step.about, earlier.toSpliced(announced, 1));
   // The last two steps are enough: the last one, and the one before it in case the last was not made.
-  else if (!isUndone && !isUnknown(outcome))
+  else if (!isUndone && outcome !== 'unknown')
     steps.set(step.about, [...earlier.slice(-1), { ...step, at, event: event as AuditEvent, requestId }]);
 }
 

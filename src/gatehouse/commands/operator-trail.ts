@@ -5,7 +5,7 @@ import { auditChange } from '../audit/audit-change.ts';
 import type { AuditEntry } from '../audit/kinds.ts';
 import { type AuditTrail, createAuditTrail } from '../audit/trail.ts';
 
-type OperatorEntry = Pick<AuditEntry, 'event' | 'facts' | 'target' | 'userId' | 'outcome'>;
+type OperatorEntry = Pick<AuditEntry, 'event' | 'facts' | 'target' | 'userId' | 'outcome' | 'code'>;
 
 const OPERATOR = { kind: 'operator' } as const;
 

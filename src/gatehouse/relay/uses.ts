@@ -241,8 +241,8 @@ function entryOf({ token, scope, app, userId, serviceAccount, result, address, r
     userId,
     address,
     requestId,
-    outcome: isRefused ? `rule: ${result}` : result,
-    facts: { scope, serviceAccount, onceAnHour: true },
+    outcome: isRefused ? 'refused' : result,
+    facts: { rule: isRefused ? result : undefined, scope, serviceAccount, onceAnHour: true },
   };
 }
 

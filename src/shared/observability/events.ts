@@ -1,11 +1,13 @@
 /** Business events: a function for each. They go to the log, the metrics and the listeners. */
 import type { Logger } from 'pino';
+import type { RevocationOutcome } from '../provider/provider-reply.ts';
 import type { LABEL_VALUES, Metrics } from './metrics.ts';
 import type { StorageFault } from './storage-watch.ts';
 
 type Level = 'info' | 'warn' | 'error';
 
 export type SignInOutcome = (typeof LABEL_VALUES.signIns)[number];
+type RefreshOutcome = (typeof LABEL_VALUES.refreshes)[number];
 
 /** The address and the id of a request, for the audit trail. */
 export interface Origin {
@@ -69,7 +71,7 @@ export interface Events {
     userId: string;
     app: string;
     connection: string;
-    outcome: string;
+    outcome: RefreshOutcome;
     reason?: string | undefined;
     repeated?: boolean | undefined;
     /** The called host. */
@@ -93,7 +95,7 @@ export interface Events {
     app: string;
     /** Undefined if its record could not be read. */
     connection: string | undefined;
-    revocation: string;
+    revocation: RevocationOutcome | 'pending';
     /** The provider's status and error code, where it was called. */
     reply?: { status?: number | undefined; error?: string | undefined } | undefined;
     by?: By | undefined;

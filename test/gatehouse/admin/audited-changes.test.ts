@@ -125,6 +125,7 @@ interface Entry {
   target?: { kind: string; id: string; name?: string };
   userId?: string;
   outcome?: string;
+  code?: string;
   facts?: object;
 }
 
@@ -157,8 +158,17 @@ test('each change has this notice, and this entry in the audit trail', async () 
   }
 });
 
-const wordsOf = ({ event, target, userId, outcome, facts }: Entry) =>
-  [event, target?.kind, target?.id, target?.name, userId && `user ${userId}`, outcome, facts && JSON.stringify(facts)]
+const wordsOf = ({ event, target, userId, outcome, code, facts }: Entry) =>
+  [
+    event,
+    target?.kind,
+    target?.id,
+    target?.name,
+    userId && `user ${userId}`,
+    outcome,
+    code,
+    facts && JSON.stringify(facts),
+  ]
     .filter(Boolean)
     .join(' ');
 

@@ -36,8 +36,8 @@ test.each<[string, string, () => RequestHandler]>([
   const req = { params: { id }, query: {}, headers: {}, url: '/', context: { address: '192.0.2.1', id: 'r1' } };
   const work = handlerOf()(req as unknown as Request, {} as Response, () => undefined);
   await expect(work).rejects.toMatchObject({ code: 'not_found' });
-  expect(entries.map((entry) => [entry.event, entry.outcome])).toEqual([
-    [event, undefined],
-    [event, 'not_done: not_found'],
+  expect(entries.map((entry) => [entry.event, entry.outcome, entry.code])).toEqual([
+    [event, undefined, undefined],
+    [event, 'not_done', 'not_found'],
   ]);
 });

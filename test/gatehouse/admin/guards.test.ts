@@ -147,7 +147,8 @@ test('R88 a refusal is audited with the user', async () => {
     expect(JSON.parse(response.body).items).toContainEqual(
       expect.objectContaining({
         event: 'admin.refused',
-        outcome: 'not_allowed',
+        outcome: 'refused',
+        code: 'not_allowed',
         actor: expect.objectContaining({ kind: 'user', name: 'user@example.test' }),
         // Refusals of one user are one entry a minute (R94).
         facts: expect.objectContaining({ route: expect.stringMatching(/^\/admin/) }),

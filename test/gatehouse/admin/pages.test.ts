@@ -288,9 +288,10 @@ audit?to=2031-03-05T10:13:00Z # Audit trail
   Who did what, when and from where. Entries cannot be changed.
   | Event | Time | Actor, Address | Target, For | Details
   | Relay used by a service | 3 min ago | reports <?actor={reports}> 127.0.0.1 | – |
-  | Relay call refused rule: assertUser | 4 min ago | reports <?actor={reports}> 127.0.0.1 | Collaboration platform <?target=platform> For Uma Okafor <?target={uma}> |
-  Details of Relay call refused / Time: 5 March 2031 at 10:12 UTC / Outcome: rule: assertUser
+  | Relay call refused rule assertUser | 4 min ago | reports <?actor={reports}> 127.0.0.1 | Collaboration platform <?target=platform> For Uma Okafor <?target={uma}> |
+  Details of Relay call refused / Time: 5 March 2031 at 10:12 UTC / Outcome: refused / rule: assertUser
   | Sign-in refused | 12 min ago | Not signed in 127.0.0.1 | Collaboration platform <?target=platform> |
+  Outcome: refused
   | Storage found empty | 16 min ago | Gatehouse itself | – |
 keys # Keys
   Keys that encrypt stored records, and signing keys. The keys themselves are never shown.
@@ -496,8 +497,8 @@ sign-ins?outcome=unsuccessful # sign-ins
   Reference,Started,Result,Cause,App,E-mail address,User ID,Browser,Address
   {reference},2031-03-05T10:04:00.000Z,refused,The user or their organization did not consent.,Collaboration platform,,,,127.0.0.1
 audit?event=relay.refused # audit
-  Time,Event,Actor,Actor ID,Target,Target ID,User,Outcome,Address,Request ID,Details
-  2031-03-05T10:12:00.000Z,Relay call refused,reports,{reports},Collaboration platform,platform,Uma Okafor,rule: assertUser,127.0.0.1,{uuid},scope: threads:read; onceAnHour: true
+  Time,Event,Actor,Actor ID,Target,Target ID,User,Outcome,Code,Address,Request ID,Details
+  2031-03-05T10:12:00.000Z,Relay call refused,reports,{reports},Collaboration platform,platform,Uma Okafor,refused,,127.0.0.1,{uuid},rule: assertUser; scope: threads:read; onceAnHour: true
 admin-tokens # admin-tokens
   Name,ID,Permissions,Created,Last used,Expires,State
   terraform,{terraform},read,2031-03-05T10:09:00.000Z,,2031-06-03T10:00:00.000Z,active

@@ -19,7 +19,7 @@ const DAY = 86_400_000;
 const BOB: AuditEntry['actor'] = { kind: 'user', id: 'u2', name: 'bob@example.test' };
 
 const change: AuditEntry = { event: 'connected_app.changed', actor: { kind: 'administrator', id: 'u1' } };
-const refusal: AuditEntry = { event: 'admin.refused', actor: BOB, outcome: 'not_allowed' };
+const refusal: AuditEntry = { event: 'admin.refused', actor: BOB, outcome: 'refused', code: 'not_allowed' };
 const signedIn: AuditEntry = { event: 'sign_in.succeeded', actor: BOB };
 const exchanged: AuditEntry = {
   event: 'relay_token.exchanged',
@@ -216,27 +216,33 @@ describe('R94 refusals', () => {
     );
     const ended: AuditEntry = { event: 'session.ended_by_provider', actor: { kind: 'provider', id: 'platform' } };
     const used: AuditEntry = { ...exchanged, event: 'relay.used', outcome: 'succeeded' };
+    const refused: AuditEntry = { ...exchanged, event: 'relay.refused', outcome: 'refused', facts: { rule: 'users' } };
     const link: AuditEntry = { ...exchanged, event: 'connect_link.created', facts: { app: 'platform' } };
     for (let n = 0; n < 1_000; n += 1) {
       collapse.note({ ...exchanged, userId: `u${n}` });
       collapse.note({ ...used, userId: `u${n}` });
+      collapse.note({ ...refused, userId: `u${n}` });
       collapse.note({ ...ended, facts: { sessions: 0 } });
       collapse.note({ ...link, target: { kind: 'connect_link', id: `l${n}` }, userId: `u${n}` });
     }
     for (let n = 0; n < 100; n += 1) collapse.note({ ...ended, facts: { sessions: 1 } });
     const other = { kind: 'relay_token', id: 't2' } as const;
     collapse.note({ ...exchanged, actor: other });
+    const byOtherRule: AuditEntry = { ...refused, facts: { rule: 'apps' } };
+    collapse.note(byOtherRule);
     collapse.flush();
     const summaries = stored.filter(({ facts }) => facts?.times !== undefined);
     const { actor, target } = exchanged;
     expect(summaries).toEqual([
       { event: 'relay_token.exchanged', actor, target, facts: { times: 940 } },
       { event: 'relay.used', actor, target, outcome: 'succeeded', facts: { times: 940 } },
+      { event: 'relay.refused', actor, target, outcome: 'refused', facts: { rule: 'users', times: 940 } },
       { ...ended, facts: { times: 940 } },
       { event: 'connect_link.created', actor, facts: { app: 'platform', times: 940 } },
     ]);
-    expect(stored).toHaveLength(4 * 60 + 100 + 1 + summaries.length);
+    expect(stored).toHaveLength(5 * 60 + 100 + 2 + summaries.length);
     expect(stored.filter((entry) => entry.actor === other)).toHaveLength(1);
+    expect(stored).toContain(byOtherRule);
   });
 
   test('R137 failed refreshes are collapsed by app, outcome and reason', () => {

@@ -130,7 +130,7 @@ test('a failed end has no line, but a successful one before or after it has', as
   const revoked = { event: 'relay_token.revoked', target: ID };
   const failedAttempt = [
     { ...revoked, requestId: 'r2' },
-    { ...revoked, requestId: 'r2', outcome: 'not_done: version_conflict' },
+    { ...revoked, requestId: 'r2', outcome: 'not_done', code: 'version_conflict' },
   ];
   expect(await linesOf(failedAttempt)).toEqual([]);
   expect(await linesOf([{ ...revoked, requestId: 'r1' }, ...failedAttempt])).toHaveLength(1);
@@ -138,7 +138,7 @@ test('a failed end has no line, but a successful one before or after it has', as
 });
 
 test('if the result is unknown, an end has its line, and so has a user who may have been enabled again', async () => {
-  const unknown = { outcome: 'unknown: storage_unavailable' };
+  const unknown = { outcome: 'unknown', code: 'storage_unavailable' };
   const revoked = { event: 'relay_token.revoked', target: ID, requestId: 'r1' };
   expect(await linesOf([revoked, { ...revoked, ...unknown }])).toHaveLength(1);
   const disabled = { event: 'user.disabled', target: 'u1', requestId: 'r2' };
@@ -154,7 +154,7 @@ test.each([
   const enabled = { event: `${kind}.enabled`, target, requestId: 'r2' };
   expect(await linesOf([disabled, enabled])).toEqual([]);
   expect(await linesOf([disabled, enabled, { ...disabled, requestId: 'r3' }])).toHaveLength(1);
-  expect(await linesOf([disabled, enabled, { ...enabled, outcome: 'not_done: internal' }])).toHaveLength(1);
+  expect(await linesOf([disabled, enabled, { ...enabled, outcome: 'not_done', code: 'internal' }])).toHaveLength(1);
 });
 
 test('an app that the backup has disabled, or that no key opens, has no line', async () => {

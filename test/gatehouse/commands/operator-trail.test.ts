@@ -28,7 +28,7 @@ const ENTRIES = [
 
 const readTrail = async () => {
   const entries = await Array.fromAsync(operatorTrail(store).export());
-  return entries.map(({ event, target, outcome, actor }) => [event, target?.id, outcome, actor.kind]);
+  return entries.map(({ event, target, outcome, code, actor }) => [event, target?.id, outcome, code, actor.kind]);
 };
 
 test('R88 writes the entry of each change before it is made', async () => {
@@ -39,25 +39,25 @@ test('R88 writes the entry of each change before it is made', async () => {
   };
   expect(await auditedByOperator(store, ENTRIES, change)).toBe('done');
   const entries = [
-    ['connected_app.created', 'one', undefined, 'operator'],
-    ['connected_app.changed', 'two', undefined, 'operator'],
+    ['connected_app.created', 'one', undefined, undefined, 'operator'],
+    ['connected_app.changed', 'two', undefined, undefined, 'operator'],
   ];
   expect(trailAtChange).toEqual(entries);
   expect(await readTrail()).toEqual(entries);
 });
 
 test.each([
-  ['unknown: storage_unavailable', new AppError('storage_unavailable', { detail: 'The disk is full.' })],
-  ['not_done: version_conflict', new AppError('version_conflict')],
-  ['not_done: internal', new TypeError('a fault of ours')],
-])('R88 a failed command writes a second entry for each change: %s', async (outcome, error) => {
+  ['unknown', 'storage_unavailable', new AppError('storage_unavailable', { detail: 'The disk is full.' })],
+  ['not_done', 'version_conflict', new AppError('version_conflict')],
+  ['not_done', 'internal', new TypeError('a fault of ours')],
+])('R88 a failed command writes a second entry for each change: %s, %s', async (outcome, code, error) => {
   await expect(auditedByOperator(store, ENTRIES, () => Promise.reject(error))).rejects.toBe(error);
 
   const secondEntries = (await readTrail()).slice(2);
-  const outcomes = secondEntries.map(([, id, outcomeOfEntry]) => [id, outcomeOfEntry]);
+  const outcomes = secondEntries.map(([, ...entry]) => entry.slice(0, 3));
   expect(outcomes.toSorted()).toEqual([
-    ['one', outcome],
-    ['two', outcome],
+    ['one', outcome, code],
+    ['two', outcome, code],
   ]);
 });
 
@@ -69,9 +69,9 @@ test('R88 writes a second entry only for the app whose change was reverted', asy
       /hosts of two, but a user has connected in the meantime.* All other apps were applied/,
     ),
   });
-  expect((await readTrail()).map(([, id, outcome]) => [id, outcome])).toEqual([
-    ['one', undefined],
-    ['two', undefined],
-    ['two', 'not_done: version_conflict'],
+  expect((await readTrail()).map(([, id, outcome, code]) => [id, outcome, code])).toEqual([
+    ['one', undefined, undefined],
+    ['two', undefined, undefined],
+    ['two', 'not_done', 'version_conflict'],
   ]);
 });

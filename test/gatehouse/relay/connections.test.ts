@@ -181,7 +181,7 @@ test('accepts a proven user without assertUser, and refuses a user who is named 
   const readRefusals = async () => (await admin.call('GET', `/audit?event=relay.refused&actor=${id}`)).json.items;
   await expect
     .poll(readRefusals)
-    .toMatchObject([{ outcome: 'rule: userAssertion', facts: { scope: 'connections:read' } }]);
+    .toMatchObject([{ outcome: 'refused', facts: { rule: 'userAssertion', scope: 'connections:read' } }]);
 });
 
 test.each(['all', 'listed'])(

@@ -95,7 +95,7 @@ test('R88 audits each different use once an hour, with its facts', async () => {
     return entries.splice(0);
   };
 
-  expect(noteAll().map(({ event, outcome, facts }) => [event, outcome, facts?.serviceAccount])).toEqual([
+  expect(noteAll().map(({ event, outcome, facts }) => [event, outcome, facts?.serviceAccount ?? facts?.rule])).toEqual([
     ['relay.used', 'succeeded', undefined],
     ['relay.used', 'succeeded', undefined],
     ['relay.used', 'succeeded', undefined],
@@ -104,7 +104,7 @@ test('R88 audits each different use once an hour, with its facts', async () => {
     ['relay.used', 'succeeded', 'sa1'],
     ['relay.used', 'succeeded', 'sa2'],
     ['relay.used', 'failed', undefined],
-    ['relay.refused', 'rule: networks', undefined],
+    ['relay.refused', 'refused', 'networks'],
   ]);
   now += 59 * 60_000;
   expect(noteAll()).toEqual([]);

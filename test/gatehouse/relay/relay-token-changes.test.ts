@@ -120,7 +120,7 @@ test('refuses a change of an older version, without a version, of an unknown tok
   expect(stored).toMatchObject({ name: 'First', version: currentVersion });
   const { json } = await admin.call('GET', `/audit?event=relay_token.changed&target=${id}`);
   expect(json.items).toMatchObject([
-    { outcome: 'not_done: version_conflict' },
+    { outcome: 'not_done', code: 'version_conflict' },
     { target: { id }, facts: { name: 'Late' } },
     {},
   ]);

@@ -569,14 +569,14 @@ test('R88 audits an invalid proof as a refusal that names the proof', async () =
 
   const readRefusals = async () => {
     const { json } = await admin.call('GET', `/audit?event=relay.refused&actor=${id}`);
-    const items = json.items as { outcome: string; facts: { scope: string } }[];
-    return items.map(({ outcome, facts }) => `${facts.scope} ${outcome}`).sort();
+    const items = json.items as { facts: { scope: string; rule: string } }[];
+    return items.map(({ facts }) => `${facts.scope} ${facts.rule}`).sort();
   };
   await until(async () => (await readRefusals()).length >= 3);
   expect(await readRefusals()).toEqual([
-    'threads:read rule: userAssertion',
-    'token:exchange rule: idToken',
-    'token:exchange rule: userAssertion',
+    'threads:read userAssertion',
+    'token:exchange idToken',
+    'token:exchange userAssertion',
   ]);
 });
 

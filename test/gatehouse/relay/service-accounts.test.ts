@@ -146,7 +146,7 @@ test('audits the service account of each call, but no unknown id', async () => {
   const readAccounts = async () =>
     (await readEntries()).map(({ outcome, facts }) => [outcome, facts.serviceAccount]).toSorted();
   await expect.poll(readAccounts).toEqual([
-    ['rule: serviceAccount', undefined],
+    ['refused', undefined],
     ['succeeded', json.id],
   ]);
   expect(JSON.stringify(await readEntries())).not.toContain(UNKNOWN_ACCOUNT);

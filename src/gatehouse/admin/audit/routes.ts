@@ -3,9 +3,11 @@ import type { Request, Response } from 'express';
 import { z } from 'zod';
 import { listOf } from '../../../shared/http/list-schema.ts';
 import { operation } from '../../../shared/http/operation.ts';
+import { problemSchema } from '../../../shared/http/problem-document.ts';
 import { isoTime } from '../../../shared/time.ts';
 import type { AuditFilter } from '../../audit/facets.ts';
 import { AUDIT_EVENTS, isAuditEvent } from '../../audit/kinds.ts';
+import { AUDIT_OUTCOMES } from '../../audit/outcome.ts';
 import { isRange } from '../../audit/time-limits.ts';
 import type { Columns } from '../columns.ts';
 import { sendExport } from '../export.ts';
@@ -72,6 +74,7 @@ const COLUMNS: Columns<AuditRow> = [
   },
   { name: 'User', csv: ({ user }) => user?.name },
   { name: 'Outcome', csv: ({ outcome }) => outcome },
+  { name: 'Code', csv: ({ code }) => code },
   // This column is only exported. On the page, the address is below the actor.
   { name: 'Address', csv: ({ from }) => from },
   { name: 'Request ID', csv: ({ requestId }) => requestId },
@@ -110,9 +113,10 @@ const entryJson = z.object({
   address: z.string().optional(),
   requestId: z.string().optional(),
   outcome: z
-    .string()
+    .enum(AUDIT_OUTCOMES)
     .optional()
-    .describe('for a change, set only if it failed: `not_done: CODE`, or `unknown: CODE` if it may have been made'),
+    .describe('for a change, set only if it failed: `not_done`, or `unknown` if it may have been made'),
+  code: problemSchema.shape.code.optional().describe('why a change was not made, or the administration was refused'),
   facts: z.record(z.string(), z.unknown()).optional(),
 });
 

@@ -16,7 +16,7 @@ const ACTORS: Record<AuditRecord['actor']['kind'], string> = {
   anonymous: 'Not signed in',
 };
 
-const EXPECTED_OUTCOMES = new Set(['signed_in', 'connected', 'succeeded']);
+const EXPECTED_OUTCOMES = new Set<AuditRecord['outcome']>(['signed_in', 'connected', 'succeeded']);
 
 export interface AuditRow {
   /** The time as ISO 8601. */
@@ -31,7 +31,8 @@ export interface AuditRow {
   user: { id: string; name: string } | undefined;
   from: string | undefined;
   outcome: string | undefined;
-  /** The outcome, unless it is the expected one. */
+  code: string | undefined;
+  /** The outcome with its reason, unless it is the expected one. */
   remark: string | undefined;
   requestId: string | undefined;
   facts: readonly (readonly [name: string, value: string])[];
@@ -58,7 +59,7 @@ function userOf({ kind, id }: Target): string | undefined {
 }
 
 function rowOf(record: AuditRecord, userName: NameOf, appName: CurrentApps['nameOf']): AuditRow {
-  const { at, event, actor, target, userId, address, outcome, requestId, facts } = record;
+  const { at, event, actor, target, userId, address, outcome, code, requestId, facts } = record;
   const isNamedAlready = userId === undefined || actor.id === userId || target?.id.startsWith(userId) === true;
   return {
     at,
@@ -70,13 +71,21 @@ function rowOf(record: AuditRecord, userName: NameOf, appName: CurrentApps['name
     user: isNamedAlready || userId === undefined ? undefined : { id: userId, name: userName(userId) ?? userId },
     from: address,
     outcome,
-    remark: outcome === undefined || EXPECTED_OUTCOMES.has(outcome) ? undefined : (failedWords(outcome) ?? outcome),
+    code,
+    remark: remarkOf(record),
     requestId,
     facts: Object.entries(facts ?? {}).map(([name, value]): [string, string] => [
       name,
       Array.isArray(value) ? value.join(', ') : String(value),
     ]),
   };
+}
+
+function remarkOf(record: AuditRecord): string | undefined {
+  const { outcome, code, facts } = record;
+  if (outcome === undefined || EXPECTED_OUTCOMES.has(outcome)) return undefined;
+  const rule = facts?.rule;
+  return failedWords(record) ?? code ?? (rule === undefined ? outcome : `rule ${rule}`);
 }
 
 function nameOf(target: Target, userName: NameOf, appName: CurrentApps['nameOf']): string {

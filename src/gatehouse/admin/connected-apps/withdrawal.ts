@@ -18,7 +18,7 @@ export function createWithdraw(parts: {
   return async (req, { id, name, issuer, clientId }, management) => {
     const withdrawal = await registration.withdraw(management);
     const entry = { event: 'connected_app.deregistered', target: { kind: 'connected_app', id, name } } as const;
-    const outcome = withdrawal.outcome === 'deleted' ? {} : { outcome: 'not_done: provider' };
+    const outcome = withdrawal.outcome === 'deleted' ? {} : ({ outcome: 'not_done' } as const);
     // The entry is written afterwards: a failure of the audit trail must not prevent the deletion at the provider.
     await appendOrNote(audit, { ...entry, facts: { issuer, clientId }, ...outcome, ...actorOf(req) });
     return withdrawal;

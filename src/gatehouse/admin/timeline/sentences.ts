@@ -37,7 +37,7 @@ const SENTENCES: Partial<Record<AuditEvent, Sentence>> = {
   'session.ended': () => 'Ended a session',
   'session.ended_by_provider': (_record, { appName }) => `Was signed out by the provider of ${appName}`,
   'session.end_refused': (_record, { appName }) => `Refused a sign-out by the provider of ${appName}`,
-  'admin.refused': ({ outcome }) => withReason('Was refused in the administration', outcome),
+  'admin.refused': ({ code }) => withReason('Was refused in the administration', code),
   'admin.stepped_up': () => 'Signed in again for the administration',
   'connection.created': ({ facts }, { appName }) => withReason(`Consented to ${appName}`, textOf(facts?.scopes)),
   'connection.imported': (_record, { appName }) => `Imported the connection to ${appName}`,
@@ -54,10 +54,10 @@ const SENTENCES: Partial<Record<AuditEvent, Sentence>> = {
   'refresh.failed': ({ outcome }, { appName }) =>
     withReason(`A refresh of the connection to ${appName} failed`, failureWords(outcome && REFRESH_CAUSES[outcome])),
   'relay.used': (_record, { appName, service = 'a service' }) => `A call by ${service} to ${appName} failed`,
-  'relay.refused': ({ outcome }, { app, service = 'a service' }) =>
+  'relay.refused': ({ facts }, { app, service = 'a service' }) =>
     withReason(
       `Refused a call by ${service}${app === undefined ? '' : ` to ${app}`}`,
-      outcome?.replace('rule: ', 'rule '),
+      facts?.rule === undefined ? undefined : `rule ${facts.rule}`,
     ),
 };
 
@@ -78,14 +78,14 @@ const REFRESH_CAUSES: Readonly<Record<string, FailureCause>> = {
 };
 
 export function sentenceOf(record: AuditRecord, names: SentenceNames): string {
-  const { event, outcome, actor } = record;
+  const { event, actor } = record;
   // The sentences are about users themselves, except those about connections.
   const isByUser = actor.kind !== 'administrator' && actor.kind !== 'admin_token';
   const sentence = isByUser || event.startsWith('connection.') ? SENTENCES[event] : undefined;
   const text = sentence
     ? sentence(record, { ...names, appName: names.app ?? 'an app' })
     : withReason(AUDIT_EVENTS[event] ?? event, names.target);
-  const failed = failedWords(outcome);
+  const failed = failedWords(record);
   return failed === undefined ? text : `${text} (${failed})`;
 }
 

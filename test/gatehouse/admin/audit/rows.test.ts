@@ -73,16 +73,19 @@ test.each([
 });
 
 test.each([
-  [undefined, undefined],
-  ['signed_in', undefined],
-  ['connected', undefined],
-  ['succeeded', undefined],
-  ['rule: users', 'rule: users'],
-  ['not_done: internal', 'not done: something went wrong here'],
-  ['not_done: provider', 'not done by the provider'],
-  ['unknown: storage_unavailable', 'not known whether it was done: the storage cannot be reached'],
-])('the outcome %s has the remark %s', async (outcome, remark) => {
-  expect(await rowOf({ outcome })).toMatchObject({ outcome, remark });
+  [{}, undefined],
+  [{ outcome: 'signed_in' }, undefined],
+  [{ outcome: 'connected' }, undefined],
+  [{ outcome: 'succeeded' }, undefined],
+  [{ outcome: 'abandoned' }, 'abandoned'],
+  [{ outcome: 'refused', code: 'not_allowed' }, 'not_allowed'],
+  [{ outcome: 'refused', facts: { rule: 'users' } }, 'rule users'],
+  [{ outcome: 'not_done', code: 'internal' }, 'not done: something went wrong here'],
+  [{ outcome: 'not_done' }, 'not done by the provider'],
+  [{ outcome: 'unknown', code: 'storage_unavailable' }, 'not known whether it was done: the storage cannot be reached'],
+  [{ outcome: 'not_done', code: 'of_a_later_version' }, 'not done: of_a_later_version'],
+])('the outcome %j has the remark %s', async (entry: { outcome?: string; code?: string }, remark) => {
+  expect(await rowOf(entry)).toMatchObject({ outcome: entry.outcome, code: entry.code, remark });
 });
 
 test('facts become texts, events have words, and the rest does not change', async () => {

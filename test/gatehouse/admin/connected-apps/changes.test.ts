@@ -26,6 +26,7 @@ import { makeSealer } from '../../../support/encryption-keys.ts';
 
 const req = { context: { address: '192.0.2.1', id: 'r1', route: '' } } as unknown as Request;
 const { clientSecret: _, ...APP } = { ...PLATFORM, routes: [] };
+const NO_OUTCOME = [undefined, undefined];
 const REFUSED = { code: 'invalid_request', faults: [{ rule: 'has_connections' }] };
 const APP_OF_OTHER_ISSUER = { ...APP, issuer: 'https://elsewhere.test' } as ConnectedAppRegistration;
 const management = { url: 'https://idp.test/register/c1', token: 'rat-1' };
@@ -34,8 +35,8 @@ let directory: string;
 let store: Store;
 let registry: AppRegistry;
 let registered: RegisteredApp;
-/** The outcomes of the audit entries, in order. */
-let outcomes: (string | undefined)[];
+/** The outcomes of the audit entries with their codes, in order. */
+let outcomes: (string | undefined)[][];
 /** The results of the next counts of the connections. */
 let counts: number[];
 /** The calls for a deleted app, in order, each with its arguments. */
@@ -70,7 +71,10 @@ const changes = () =>
   createConnectedAppChanges({
     ...{ apps: { list: () => [] }, registry, examine: async () => undefined },
     withdraw: async () => void cleanUpCalls.push(['withdraw']),
-    audit: { trail: { append: async ({ outcome }: AuditEntry) => void outcomes.push(outcome) }, note: () => undefined },
+    audit: {
+      trail: { append: async ({ outcome, code }: AuditEntry) => void outcomes.push([outcome, code]) },
+      note: () => undefined,
+    },
     ...{ countConnections: countConnections, countSetAside: countConnections },
     links: { revokeAll: async (...owner: string[]) => void cleanUpCalls.push(['links', ...owner]) },
     endRemaining: async ({ id }: { id: string }, by: object) => void cleanUpCalls.push(['endRemaining', id, by]),
@@ -86,7 +90,7 @@ test('R116 a change is undone and audited if a user has connected meanwhile', as
   await expect(changeIssuer()).rejects.toMatchObject(REFUSED);
   const { version, changedAt, ...unchanged } = registered;
   expect(await registry.find(APP.id)).toMatchObject(unchanged);
-  expect(outcomes).toEqual([undefined, 'not_done: invalid_request']);
+  expect(outcomes).toEqual([NO_OUTCOME, ['not_done', 'invalid_request']]);
 
   counts = [0, 0];
   registered = (await registry.find(APP.id)) ?? registered;
@@ -206,22 +210,22 @@ describe('a deletion with a late response of the storage', () => {
     await remove();
     expect([cleanUpCalls, outcomes]).toEqual([
       [...endingCalls, ['endRemaining', APP.id, { by: actorOf(req).actor, origin: originOf(req) }], ['withdraw']],
-      [undefined],
+      [NO_OUTCOME],
     ]);
   });
 
   test('R88 has an unknown result if the app still exists', async () => {
     respondLate(false);
     await expect(remove()).rejects.toMatchObject({ code: 'storage_unavailable', detail: expect.anything() });
-    expect([cleanUpCalls, outcomes]).toEqual([[], [undefined, 'unknown: storage_unavailable']]);
+    expect([cleanUpCalls, outcomes]).toEqual([[], [NO_OUTCOME, ['unknown', 'storage_unavailable']]]);
   });
 
   test('R114 revokes connect links when it is repeated', async () => {
     respondLate(true, Number.POSITIVE_INFINITY);
     await expect(remove()).rejects.toMatchObject({ code: 'storage_unavailable' });
     registry = workingRegistry;
-    expect([cleanUpCalls, outcomes]).toEqual([[], [undefined, 'unknown: storage_unavailable']]);
+    expect([cleanUpCalls, outcomes]).toEqual([[], [NO_OUTCOME, ['unknown', 'storage_unavailable']]]);
     await expect(remove()).rejects.toMatchObject({ code: 'not_found' });
-    expect([cleanUpCalls, outcomes]).toEqual([endingCalls, [undefined, 'unknown: storage_unavailable']]);
+    expect([cleanUpCalls, outcomes]).toEqual([endingCalls, [NO_OUTCOME, ['unknown', 'storage_unavailable']]]);
   });
 });

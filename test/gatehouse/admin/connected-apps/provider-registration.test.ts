@@ -116,7 +116,7 @@ describe('an app that registers itself', () => {
     const target = { kind: 'connected_app', id: 'by-api', name: 'By API' };
     const started = { target, facts: { issuer: site.sandbox.issuer } };
     // Newest first: the registration; then the refusal and the start of the one without a token.
-    expect(json.items).toMatchObject([started, { ...started, outcome: 'not_done: invalid_request' }, started]);
+    expect(json.items).toMatchObject([started, { ...started, outcome: 'not_done', code: 'invalid_request' }, started]);
     expect(JSON.stringify(json)).not.toContain(TOKEN);
     const auditPage = await agent.get(`${site.url}/admin/audit?event=connected_app.registered&target=by-api`);
     // The entry before the call does not claim success.
@@ -278,7 +278,7 @@ describe('RFC 7592 a registration that cannot be stored here', () => {
     const page = await registerTooLate('stuck');
     const clientId = /with the client ID ([^:]+): delete it there by hand/.exec(page.body)?.[1] ?? 'not told';
     expect(await clientsThere()).toContain(clientId);
-    expect(await withdrawals('stuck')).toMatchObject([{ outcome: 'not_done: provider', facts: { clientId } }]);
+    expect(await withdrawals('stuck')).toMatchObject([{ outcome: 'not_done', facts: { clientId } }]);
   });
 
   test('is deleted if it cannot be used, such as without a required secret', async () => {

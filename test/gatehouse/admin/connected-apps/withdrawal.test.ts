@@ -72,7 +72,7 @@ test.each([
     const detail = expect.stringMatching(`${cause}.* client ID ${clientId}: delete it there by hand.$`);
     expect([status, json]).toEqual([200, { providerRegistration: { ...provider, detail } }]);
     expect([await isRegistered(id), (await readClientsAtProvider()).includes(`Made ${id}`)]).toEqual([false, true]);
-    expect(await readWithdrawals(id)).toMatchObject([{ outcome: 'not_done: provider', facts: { clientId } }]);
+    expect(await readWithdrawals(id)).toMatchObject([{ outcome: 'not_done', facts: { clientId } }]);
   },
 );
 

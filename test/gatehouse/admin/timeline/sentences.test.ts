@@ -59,21 +59,25 @@ describe('sentences', () => {
       'A refresh of the connection to Wiki failed: The provider is not available',
       sentence('refresh.failed', { outcome: 'unavailable' }),
     ],
-    ...[
-      ['refused', 'The provider has ended this connection'],
-      ['unclear_refusal', 'The provider refused to renew the access and did not say clearly why'],
-      ['unusable', 'The provider sent a response that cannot be used'],
-      ['app_fault', 'The provider does not accept the registration of this app at the moment'],
-    ].map(([outcome = '', words]): [string, string] => [
+    ...(
+      [
+        ['refused', 'The provider has ended this connection'],
+        ['unclear_refusal', 'The provider refused to renew the access and did not say clearly why'],
+        ['unusable', 'The provider sent a response that cannot be used'],
+        ['app_fault', 'The provider does not accept the registration of this app at the moment'],
+      ] as const
+    ).map(([outcome, words]): [string, string] => [
       `A refresh of the connection to Wiki failed: ${words}`,
       sentence('refresh.failed', { outcome }),
     ]),
     ['A refresh of the connection to Wiki failed', sentence('refresh.failed')],
-    ...[
-      ['pending', 'the provider has not confirmed it yet'],
-      ['unsupported', 'the provider does not support revocation'],
-      ['unconfirmed', 'no revocation was sent to the provider'],
-    ].map(([outcome = '', words]): [string, string] => [
+    ...(
+      [
+        ['pending', 'the provider has not confirmed it yet'],
+        ['unsupported', 'the provider does not support revocation'],
+        ['unconfirmed', 'no revocation was sent to the provider'],
+      ] as const
+    ).map(([outcome, words]): [string, string] => [
       `Disconnected Wiki: ${words}`,
       sentence('connection.removed', { outcome }),
     ]),
@@ -82,7 +86,10 @@ describe('sentences', () => {
     ['Could not sign in with Wiki: internal', sentence('sign_in.refused', { facts: { reason: 'internal' } })],
     ['Was signed out by the provider of Wiki', sentence('session.ended_by_provider')],
     ['Refused a sign-out by the provider of Wiki', sentence('session.end_refused')],
-    ['Was refused in the administration: not_allowed', sentence('admin.refused', { outcome: 'not_allowed' })],
+    [
+      'Was refused in the administration: not_allowed',
+      sentence('admin.refused', { outcome: 'refused', code: 'not_allowed' }),
+    ],
     ['Signed in again for the administration', sentence('admin.stepped_up')],
     ['Imported the connection to Wiki', sentence('connection.imported')],
     ['The connection to Wiki worked again', sentence('connection.recovered')],
@@ -102,12 +109,12 @@ describe('sentences', () => {
     ['Session ended: the target', sentence('session.ended', { actor: { kind: 'admin_token' } })],
     ['Consented to Wiki', sentence('connection.created', { actor: { kind: 'administrator' } })],
     ['Could not connect Wiki: no', attemptSentence('Wiki', { purpose: 'connect', cause: 'no.', ended: true })],
-    ['Refused a call by nightly to Wiki: rule users', sentence('relay.refused', { outcome: 'rule: users' })],
+    ['Refused a call by nightly to Wiki: rule users', sentence('relay.refused', { facts: { rule: 'users' } })],
     [
       'User disabled (not done: this has been changed in the meantime)',
       sentence(
         'user.disabled',
-        { actor: { kind: 'administrator' }, outcome: 'not_done: version_conflict' },
+        { actor: { kind: 'administrator' }, outcome: 'not_done', code: 'version_conflict' },
         { target: undefined },
       ),
     ],
