@@ -213,7 +213,9 @@ test('an administrator reads and changes every resource with the API', async () 
     scopes: ['threads:read'],
     apps: ['platform'],
     users: 'all',
+    routes: [],
     networks: [],
+    ...{ assertUser: false, fullScope: false, acceptIdTokens: false, binCallsPerMonth: null },
     expiresAt: '2099-01-31T00:00:00Z',
   };
   await call('GET', '/relay-tokens');
@@ -233,7 +235,7 @@ test('an administrator reads and changes every resource with the API', async () 
   const webhookInput = { url: `${site.sandbox.platformUrl}/hook`, events: ['connection.removed'] };
   const webhook = await call('POST', '/webhooks', webhookInput);
   await call('GET', `/webhooks/${await firstId('/webhooks')}`);
-  await call('PUT', `/webhooks/${webhook.id}`, { ...webhookInput, version: webhook.version });
+  await call('PUT', `/webhooks/${webhook.id}`, { ...webhookInput, disabled: false, version: webhook.version });
   await call('POST', `/webhooks/${webhook.id}/rotate`, {});
   await call('POST', `/webhooks/${webhook.id}/end-overlap`);
   const { id: messageId } = await call('POST', `/webhooks/${webhook.id}/test`);

@@ -99,6 +99,7 @@ export function sandboxApp(
     callbackUrls: [`${url}/oauth/callback/${changes.id ?? id}`],
     apiBaseUrl: sandbox.platformUrl,
     signIn: { allow: 'everyone' },
+    disabled: false,
     ...changes,
   };
 }

@@ -223,7 +223,7 @@ export const connectedAppSchema = z.strictObject({
   }),
   rateLimit: rateLimit.optional(),
   providerSignOut: z.boolean().default(true).meta({ title: 'Signing out here also signs out at the provider' }),
-  disabled: z.boolean().optional(),
+  disabled: z.boolean().default(false),
 });
 
 export type ConnectedAppRegistration = z.output<typeof connectedAppSchema>;

@@ -17,7 +17,7 @@ overview?period=week # period from users sessions connections binQuota intervals
   connections: {"total":3,"active":3,"expiring":0,"unverified":0,"reconnect_needed":0}
   binQuota: {"used":1,"limit":10000,"resetsAt":"2031-04-01T00:00:00.000Z"}
   total: {"sign_in.succeeded":3,"sign_in.refused":1,"relay.succeeded":4,"relay.refused":1}
-connected-apps/second # id name issuer clientId tokenEndpointAuthMethod scopes callbackUrls apiBaseUrl threadPath routes signIn returnUrls endsEarlierTokens par dpop providerSignOut source version hasClientSecret clientSecretSetAt clientSecretExpiresAt createdAt changedAt callbackUrl postLogoutRedirectUri backchannelLogoutUri unusable signInClaimWarning lastCheck connections ineffectiveEndpoints
+connected-apps/second # id name issuer clientId tokenEndpointAuthMethod scopes callbackUrls apiBaseUrl threadPath routes signIn returnUrls endsEarlierTokens par dpop providerSignOut disabled source version hasClientSecret clientSecretSetAt clientSecretExpiresAt createdAt changedAt callbackUrl postLogoutRedirectUri backchannelLogoutUri unusable signInClaimWarning lastCheck connections ineffectiveEndpoints
   signIn: {"allow":"everyone"}
 connected-apps/second/timeline # id at until kind event text actor user app address calls signInId details
   actor: {"kind":"relay_token","id":"{nightly}","name":"nightly","path":"/admin/relay-tokens/{nightly}"}
@@ -100,11 +100,11 @@ POST admin-tokens {"name":"long","scope":"read","expiresAt":"2042-03-05T10:00:00
 POST policy/explain {"name":"","events":[],"scopes":["x"],"url":"x"}
   #/relayToken #/address: Enter a string. #/scope: Use one of: "threads:read", "api:call", "bin:read", "token:exchange", "connections:read", "connect_links:create". #: Remove unknown names: "name", "events", "scopes", "url".
 PUT connected-apps/platform {}
-  #/name #/issuer #/clientId: Enter a string. #/scopes #/callbackUrls: Enter an array. #/version: Enter a number.
+  #/name #/issuer #/clientId: Enter a string. #/scopes #/callbackUrls: Enter an array. #/disabled: Add this member: a change cannot leave it out. #/version: Enter a number.
 PUT relay-tokens/{nightly} {}
-  #/name: Enter a string. #/scopes: Enter an array. #/users: Use "all", "none", or a list of user ids. #/expiresAt: Enter a time such as 2027-01-31T00:00:00Z. #/version: Enter a number.
+  #/name: Enter a string. #/scopes: Enter an array. #/apps #/routes #/networks #/assertUser #/fullScope #/acceptIdTokens #/binCallsPerMonth: Add this member: a change cannot leave it out. #/users: Use "all", "none", or a list of user ids. #/expiresAt: Enter a time such as 2027-01-31T00:00:00Z. #/version: Enter a number.
 PUT webhooks/{webhook} {}
-  #/url: Enter a string. #/events: Enter an array. #/version: Enter a number.
+  #/url: Enter a string. #/events: Enter an array. #/disabled: Add this member: a change cannot leave it out. #/version: Enter a number.
 POST relay-tokens/{nightly}/rotate {"overlapSeconds":2592001}
   #/overlapSeconds: Use 2592000 or less.
 POST register-at-provider {}

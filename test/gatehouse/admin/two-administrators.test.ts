@@ -289,6 +289,7 @@ function onlyRegistration(record: Record<string, unknown>): Record<string, unkno
     'apiBaseUrl',
     'routes',
     'signIn',
+    'disabled',
     'version',
   ];
   return Object.fromEntries(Object.entries(record).filter(([name]) => names.includes(name)));

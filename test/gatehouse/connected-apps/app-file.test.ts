@@ -107,6 +107,7 @@ describe('a valid entry', () => {
         providerSignOut: true,
         par: 'auto',
         dpop: 'auto',
+        disabled: false,
       },
     ]);
     expect(Object.isFrozen(apps[0])).toBe(true);

@@ -245,7 +245,7 @@ describe('R116 a pending request', () => {
 describe('R116 the administration', () => {
   const asRegistered = (app: App) => {
     const { clientSecret: _, ...registration } = app;
-    return { ...registration, clientSecret: ownProvider.clientSecret };
+    return { ...registration, disabled: false, clientSecret: ownProvider.clientSecret };
   };
 
   test('refuses to register an app over connections of another registration, and accepts the earlier registration', async () => {

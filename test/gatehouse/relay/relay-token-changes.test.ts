@@ -28,6 +28,11 @@ afterAll(async () => {
 });
 
 const statusOf = async (token: string) => (await relayThread(site, token, { 'gatehouse-user': userId })).status;
+/** A change names every member. */
+const WHOLE_POLICY = {
+  ...PERMISSIVE_POLICY,
+  ...{ assertUser: false, fullScope: false, acceptIdTokens: false, binCallsPerMonth: null },
+};
 const changeToken = (id: string, body: unknown) => admin.call('PUT', `/relay-tokens/${id}`, body);
 
 /** Submits a form as a browser does. @param path of the form, below the relay tokens */
@@ -59,7 +64,7 @@ const FORM = {
 
 test('R81 a change of each member of the policy applies to the next call', async () => {
   const { id, version, token } = await admin.createRelayToken({ assertUser: true });
-  const policy = { ...PERMISSIVE_POLICY, assertUser: true };
+  const policy = { ...WHOLE_POLICY, assertUser: true };
   expect(await statusOf(token)).toBe(200);
   let currentVersion = version;
   for (const [changes, status] of [
@@ -95,9 +100,9 @@ test('R81 a change of each member of the policy applies to the next call', async
 
 test('refuses a change of an older version, without a version, of an unknown token, or with a fault', async () => {
   const { id, version } = await admin.createRelayToken();
-  const changed = await changeToken(id, { ...PERMISSIVE_POLICY, name: 'First', version });
+  const changed = await changeToken(id, { ...WHOLE_POLICY, name: 'First', version });
   expect(changed.status).toBe(200);
-  const late = await changeToken(id, { ...PERMISSIVE_POLICY, name: 'Late', version });
+  const late = await changeToken(id, { ...WHOLE_POLICY, name: 'Late', version });
   expect([late.status, late.json.code]).toEqual([409, 'version_conflict']);
 
   const currentVersion = changed.json.version;
@@ -108,13 +113,13 @@ test('refuses a change of an older version, without a version, of an unknown tok
     [{ expiresAt: '2020-01-01T00:00:00Z' }, '#/expiresAt', 'invalid'],
     [{ secret: 'x' }, '#', 'invalid'],
   ] as const) {
-    const body = { ...PERMISSIVE_POLICY, version: currentVersion, ...faultyMember };
+    const body = { ...WHOLE_POLICY, version: currentVersion, ...faultyMember };
     const { status, json } = await changeToken(id, body);
     expect([status, json.errors]).toMatchObject([400, [{ pointer, rule }]]);
   }
 
-  expect((await changeToken(id, PERMISSIVE_POLICY)).status).toBe(400);
-  expect((await changeToken('AAAAAAAAAAA', { ...PERMISSIVE_POLICY, version: 1 })).status).toBe(404);
+  expect((await changeToken(id, WHOLE_POLICY)).status).toBe(400);
+  expect((await changeToken('AAAAAAAAAAA', { ...WHOLE_POLICY, version: 1 })).status).toBe(404);
 
   const stored = (await admin.call('GET', `/relay-tokens/${id}`)).json;
   expect(stored).toMatchObject({ name: 'First', version: currentVersion });
@@ -124,6 +129,24 @@ test('refuses a change of an older version, without a version, of an unknown tok
     { target: { id }, facts: { name: 'Late' } },
     {},
   ]);
+});
+
+test('R81 refuses a change that leaves out a member, and changes nothing', async () => {
+  const { id, version } = await admin.createRelayToken({ binCallsPerMonth: 10 });
+  const stored = (await admin.call('GET', `/relay-tokens/${id}`)).json;
+  const whole: Record<string, unknown> = { ...WHOLE_POLICY, binCallsPerMonth: 10, version };
+  for (const name of Object.keys(whole)) {
+    const { [name]: _, ...body } = whole;
+    const { status, json } = await changeToken(id, body);
+    expect([status, json.errors]).toMatchObject([400, [{ pointer: `#/${name}` }]]);
+  }
+  const { networks: _networks, binCallsPerMonth: _binCalls, ...withoutTwo } = whole;
+  expect((await changeToken(id, withoutTwo)).json.errors).toMatchObject([
+    { pointer: '#/networks', detail: expect.stringMatching(/^Add this member/) },
+    { pointer: '#/binCallsPerMonth', detail: expect.stringMatching(/^Add this member/) },
+  ]);
+  expect((await admin.call('GET', `/relay-tokens/${id}`)).json).toEqual(stored);
+  expect((await changeToken(id, { ...whole, binCallsPerMonth: null })).json.binCallsPerMonth).toBeNull();
 });
 
 test('the page fills in and saves the form, and keeps the expiry if no days are entered', async () => {
@@ -222,7 +245,7 @@ test('R88 refuses a change without the CSRF token, or with a relay token instead
   expect(forged.status).toBe(403);
 
   const url = `${site.url}/admin/api/relay-tokens/${id}`;
-  const body = JSON.stringify({ ...PERMISSIVE_POLICY, name: 'Mine', version });
+  const body = JSON.stringify({ ...WHOLE_POLICY, name: 'Mine', version });
   const response = await sendRequest(url, {
     method: 'PUT',
     headers: { ...bearer(token), 'content-type': 'application/json' },

@@ -120,7 +120,7 @@ test('a webhook is failing from its first failed attempt until one succeeds or t
   receiver.setResponse(503);
   await admin.call('POST', `/webhooks/${id}/test`);
   expect(await listIds('state=failing')).toEqual([id]);
-  const withOtherUrl = { url: `${receiver.url}/moved`, events: ['connection.created'], version };
+  const withOtherUrl = { url: `${receiver.url}/moved`, events: ['connection.created'], disabled: false, version };
   expect((await admin.call('PUT', `/webhooks/${id}`, withOtherUrl)).status).toBe(200);
   expect(await readWebhook(id)).toMatchObject({ failingSince: null, lastAttempt: null });
   await deleteWebhook(id);

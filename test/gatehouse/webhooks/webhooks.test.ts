@@ -142,9 +142,12 @@ test('R88 changes a webhook only over the version that was read, and sends nothi
   const disabled = await admin.call('PUT', `/webhooks/${id}`, { ...webhook, disabled: true, version });
   expect([disabled.status, disabled.json.disabled, disabled.json.state]).toEqual([200, true, 'disabled']);
   const { version: currentVersion } = disabled.json;
-  const late = await admin.call('PUT', `/webhooks/${id}`, { ...webhook, version });
+  const incomplete = await admin.call('PUT', `/webhooks/${id}`, { ...webhook, version: currentVersion });
+  expect([incomplete.status, incomplete.json.errors]).toMatchObject([400, [{ pointer: '#/disabled' }]]);
+  expect((await admin.call('GET', `/webhooks/${id}`)).json).toMatchObject({ disabled: true, version: currentVersion });
+  const late = await admin.call('PUT', `/webhooks/${id}`, { ...webhook, disabled: false, version });
   expect([late.status, late.json.code]).toEqual([409, 'version_conflict']);
-  const internal = { ...webhook, url: 'http://10.0.0.1/', version: currentVersion };
+  const internal = { ...webhook, disabled: true, url: 'http://10.0.0.1/', version: currentVersion };
   const refused = await admin.call('PUT', `/webhooks/${id}`, internal);
   expect([refused.status, refused.json.errors]).toMatchObject([400, [{ pointer: '#/url' }]]);
 

@@ -123,7 +123,7 @@ export function connectedAppSettings(parts: {
         const app = await reader.read(idOf(req));
         const { id, ...registration } = registrationIn(app);
         const callbackUrls = [...new Set([...app.callbackUrls, app.callbackUrl])];
-        const changed = action === 'add_callback' ? { callbackUrls } : { disabled: undefined };
+        const changed = action === 'add_callback' ? { callbackUrls } : { disabled: false };
         await changes.replace(req, id, { ...registration, ...changed, version: app.version ?? 0 });
         await whenChecked(id);
         return redirectTo(id, NOTICES[action]);

@@ -15,6 +15,7 @@ import { MISSING_SECRET, needsSecret } from '../../connected-apps/change-rules.t
 import { CHECKS, type CheckName, problemsIn, warningsIn } from '../../connected-apps/finding.ts';
 import { signInClaimWarning } from '../../connected-apps/registration-rules.ts';
 import type { LastCheck } from '../../connected-apps/scheduled-checks.ts';
+import { namedMembers } from '../named-members.ts';
 
 const clientSecret = z.string().min(1).max(2000).optional();
 /** The name is shown on pages, and sent to the provider by dynamic client registration. */
@@ -34,10 +35,11 @@ export const newApp = newAppFields.refine((app) => app.clientSecret !== undefine
   when: ({ value }) => typeof value === 'object' && value !== null,
 });
 
-/** A change of a registered app. Without a secret, the stored one is kept. */
+/** A change of a registered app. Without a secret, the stored one is kept. An app is enabled only on request. */
 export const changedApp = connectedAppSchema.extend({
   id: connectedAppSchema.shape.id.optional().describe('must equal the id in the path; optional'),
   name,
+  ...namedMembers({ disabled: connectedAppSchema.shape.disabled }),
   clientSecret: clientSecret.describe('write-only; if omitted, the stored secret is kept'),
   version: z.int().describe('the version that was read: a newer one is not overwritten'),
 });

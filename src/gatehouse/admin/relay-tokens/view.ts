@@ -5,6 +5,7 @@ import { RELAY_WORDS, relayPolicySchema } from '../../relay/policy.ts';
 import { RELAY_TOKEN_PREFIX, type RelayToken, type RelayTokenUse } from '../../relay/relay-token.ts';
 import type { Cell, Columns } from '../columns.ts';
 import { credentialName, stateOf, TOKEN_STATES } from '../credential.ts';
+import { namedMembers } from '../named-members.ts';
 import { type IdleScopes, idleScopesJson } from './idle-scopes.ts';
 
 const binCallsPerMonth = z
@@ -25,7 +26,7 @@ export const newRelayToken = z.strictObject({
     .transform((text) => Date.parse(text)),
   binCallsPerMonth,
 });
-export const changedRelayToken = newRelayToken.extend({ version: z.int() });
+export const changedRelayToken = z.strictObject({ ...namedMembers(newRelayToken.shape), version: z.int() });
 
 export const relayTokenJson = z.object({
   id: z.string(),

@@ -4,6 +4,7 @@ import { pageQuery } from '../../../shared/http/list-schema.ts';
 import { isoOrNull, isoTime } from '../../../shared/time.ts';
 import { MESSAGE_STATES, TEST_EVENT, type WebhookMessage } from '../../webhooks/message.ts';
 import { WEBHOOK_EVENTS } from '../../webhooks/webhook-store.ts';
+import { namedMembers } from '../named-members.ts';
 import { type HealthyWebhook, stateOf, WEBHOOK_STATES } from './with-health.ts';
 
 export const newWebhook = z.strictObject({
@@ -11,7 +12,7 @@ export const newWebhook = z.strictObject({
   events: z.array(z.enum(WEBHOOK_EVENTS)).min(1, 'Choose at least one event.'),
   disabled: z.boolean().default(false).describe('true: nothing is sent or queued for it, except test messages'),
 });
-export const changedWebhook = newWebhook.extend({ version: z.int() });
+export const changedWebhook = z.strictObject({ ...namedMembers(newWebhook.shape), version: z.int() });
 
 const response = {
   at: z.iso.datetime(),

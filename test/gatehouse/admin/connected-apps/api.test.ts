@@ -152,6 +152,10 @@ describe('an app is registered, used, changed and deleted', () => {
     const page = await agent.get(`${site.url}/connections/second`);
     expect(page.body).toContain('An administrator has disabled this app');
     expect(page.forms.some(({ action }) => action.endsWith('/connections/second'))).toBe(false);
+    const { disabled: _disabled, ...withoutDisabled } = app;
+    const refused = await call('PUT', '/second', { ...withoutDisabled, version: disabled.json.version });
+    expect([refused.status, refused.json.errors]).toMatchObject([400, [{ pointer: '#/disabled' }]]);
+    expect((await call('GET', '/second')).json).toMatchObject({ disabled: true, version: disabled.json.version });
     const enabled = await call('PUT', '/second', { ...app, version: disabled.json.version });
     expect(enabled.json).toMatchObject({ unusable: null });
     expect((await agent.get(threads, { headers: ACCEPT_JSON })).status).toBe(200);
@@ -292,7 +296,7 @@ describe('refusals', () => {
     const { agent } = await signIn(site, 'admin@example.test', { path: '/sign-in?app=platform' });
     const page = async () => (await agent.get(`${site.url}/admin/connected-apps/nested/settings`)).body;
     expect(await page()).toContain('“realm_access.roles” is read as the name of one claim');
-    const changed = { ...otherApp('nested', withClaim('/realm_access/roles')), version: json.version };
+    const changed = { ...otherApp('nested', withClaim('/realm_access/roles')), disabled: false, version: json.version };
     expect((await call('PUT', '/nested', changed)).json.signInClaimWarning).toBeNull();
     expect(await page()).not.toContain('is read as the name of one claim');
     await call('DELETE', '/nested');
@@ -310,7 +314,9 @@ describe('refusals', () => {
 
   test('an app of the file cannot be changed or deleted', async () => {
     const { version: _, ...app } = otherApp('platform') as Record<string, unknown>;
-    expect((await call('PUT', '/platform', { ...app, version: 1 })).json.errors?.[0]?.rule).toBe('from_file');
+    expect((await call('PUT', '/platform', { ...app, disabled: false, version: 1 })).json.errors?.[0]?.rule).toBe(
+      'from_file',
+    );
     expect((await call('DELETE', '/platform')).json.errors?.[0]?.rule).toBe('from_file');
   });
 });

@@ -144,8 +144,8 @@ describe('without a script', () => {
       expect.stringContaining('The route &quot;thread&quot; needs &quot;threads&quot;'),
     ]);
     const { json } = await getJson(agent, `${site.url}/admin/api/connected-apps/second`);
-    const { id, name, issuer, clientId, callbackUrls, apiBaseUrl, routes: declared, version } = json;
-    const fields = { id, name, issuer, clientId, callbackUrls, apiBaseUrl, routes: declared, version };
+    const { id, name, issuer, clientId, callbackUrls, apiBaseUrl, routes: declared, disabled, version } = json;
+    const fields = { id, name, issuer, clientId, callbackUrls, apiBaseUrl, routes: declared, disabled, version };
     const refused = await admin.call('PUT', '/connected-apps/second', { ...fields, scopes: ['openid'] });
     expect([refused.status, refused.json.errors]).toEqual([
       400,

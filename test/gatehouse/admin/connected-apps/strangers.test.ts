@@ -121,7 +121,7 @@ test('R88 the API token of a service account is sent only to the host that it wa
 test('R88 the audit trail has the origin of a webhook, and no secret part of its URL', async () => {
   const webhook = { url: `${foreignHost.url}/hook/canary-path?key=canary-key`, events: ['connection.created'] };
   const { json } = await admin.call('POST', '/webhooks', webhook);
-  await admin.call('PUT', `/webhooks/${json.id}`, { ...webhook, version: json.version });
+  await admin.call('PUT', `/webhooks/${json.id}`, { ...webhook, disabled: false, version: json.version });
   const trail = JSON.stringify((await admin.call('GET', '/audit?limit=200')).json);
   expect(trail).toContain('webhook.changed');
   expect(trail).toContain(foreignHost.url);

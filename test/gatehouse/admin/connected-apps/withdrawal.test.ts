@@ -82,7 +82,7 @@ test('a change keeps the registration management, except for another client', as
     ['replaced', { clientId: 'registered-by-hand', clientSecret: 'by hand' }, undefined],
   ] as const) {
     const { version } = await register(id);
-    const body = { ...newApp(id), ...change, version };
+    const body = { ...newApp(id), ...change, disabled: false, version };
     const changed = await admin.call('PUT', `/connected-apps/${id}`, {
       clientId: (await readApp(id)).clientId,
       ...body,
