@@ -178,7 +178,7 @@ describe('R137 over HTTP', () => {
     'GET /relay/connections': () => ({ ...ofService, options: {} }),
     'POST /relay/connect-links': () => ({
       ...ofService,
-      options: json({ user: userId, app: 'platform' }),
+      options: json({ userId, app: 'platform' }),
       served: 201,
     }),
     'GET /sign-in': () => ({ caller: anonymous, limit: SIGN_INS, options: {}, served: 200 }),

@@ -41,7 +41,7 @@ test('pages of administrators, and forms with faults, are accessible', async () 
   const link = {
     method: 'POST',
     headers: { ...bearer(assertingToken), ...JSON_BODY },
-    body: JSON.stringify({ user, app: 'platform' }),
+    body: JSON.stringify({ userId: user, app: 'platform' }),
   };
   expect(await sendRequest(`${site.url}/relay/connect-links`, link)).toMatchObject({ status: 201 });
   await admin.call('POST', '/webhooks', { url: `${site.sandbox.platformUrl}/hook`, events: ['connection.created'] });

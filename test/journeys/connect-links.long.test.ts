@@ -61,11 +61,11 @@ afterAll(async () => {
   service.close();
 });
 
-async function createLink(target = { url: site.url, token, user: uma }): Promise<{ id: string; url: string }> {
+async function createLink(target = { url: site.url, token, userId: uma }): Promise<{ id: string; url: string }> {
   const response = await sendRequest(`${target.url}/relay/connect-links`, {
     method: 'POST',
     headers: { ...bearer(target.token), ...JSON_BODY },
-    body: JSON.stringify({ user: target.user, app: 'platform', returnUrl: `${serviceUrl}/connected` }),
+    body: JSON.stringify({ userId: target.userId, app: 'platform', returnUrl: `${serviceUrl}/connected` }),
   });
   return JSON.parse(response.body);
 }
@@ -104,7 +104,7 @@ test('R114 the user signs in, consents and returns to the service, which receive
   await allow(page);
   expect((await storage.readGrant(uma)).accessToken).not.toBe(before.accessToken);
   await until(() => messageOf(id) !== undefined);
-  expect(messageOf(id)).toMatchObject({ type: 'connection.created', data: { user: uma, app: 'platform' } });
+  expect(messageOf(id)).toMatchObject({ type: 'connection.created', data: { userId: uma, app: 'platform' } });
   expect(await usedLinks()).toBe(usedBefore + 1);
   await page.goto(url);
   expect(await words(page)).toContain('This link no longer works');
@@ -190,13 +190,13 @@ test.for<StoreKind>(['SQLite', 'Redis'])(
       scopes: ['connect_links:create'],
       assertUser: true,
     });
-    const { userId: user } = await fleet.signIn(UMA);
-    const { id, url } = await createLink({ url: fleet.member(1).url, token: fleetToken, user });
+    const { userId } = await fleet.signIn(UMA);
+    const { id, url } = await createLink({ url: fleet.member(1).url, token: fleetToken, userId });
 
     const page = await openPage({}, /net::ERR_(EMPTY_RESPONSE|CONNECTION_(RESET|REFUSED))/);
     await page.goto(url);
     await completeProviderSignIn(page, fleet);
-    const before = await fleet.storage.readGrant(user);
+    const before = await fleet.storage.readGrant(userId);
     // The provider has this user's consent, so it redirects the browser at once.
     const held = fleet.tokenEndpoint.holdNext();
     await page.getByRole('button', { name: 'Connect', exact: true }).click({ noWaitAfter: true });
@@ -204,13 +204,13 @@ test.for<StoreKind>(['SQLite', 'Redis'])(
     await fleet.member(0).kill();
     held.release();
     await fleet.member(0).start();
-    expect(await fleet.storage.readGrant(user)).toEqual(before);
+    expect(await fleet.storage.readGrant(userId)).toEqual(before);
     expect(messageOf(id)).toBeUndefined();
 
     await page.goto(url);
     await press(page, 'Connect');
     await allow(page);
-    expect((await fleet.storage.readGrant(user)).accessToken).not.toBe(before.accessToken);
+    expect((await fleet.storage.readGrant(userId)).accessToken).not.toBe(before.accessToken);
     await until(() => messageOf(id) !== undefined);
     expect(messages.filter(({ data }) => data.connectLink === id)).toHaveLength(1);
   },

@@ -66,7 +66,7 @@ test('R113 a revocation at the provider is announced within the interval without
   const checkedAt = await untilCheck();
   await until(() => messages().length > 0);
   const [message] = messages();
-  const data = { user: userId, app: 'platform', cause: 'grant_refused' };
+  const data = { userId, app: 'platform', cause: 'grant_refused' };
   expect(message).toMatchObject({ type: 'connection.reconnect_needed', data });
   expect(Date.parse(message?.timestamp ?? '')).toBeLessThanOrEqual(checkedAt + INTERVAL_SECONDS * 1000);
 

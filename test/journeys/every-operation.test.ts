@@ -127,7 +127,7 @@ test('a service reads threads, BINs and connections, and exchanges tokens', asyn
   const link = await sendRequest(`${site.url}/relay/connect-links`, {
     method: 'POST',
     headers: { ...bearer(token), ...JSON_BODY },
-    body: JSON.stringify({ user: userId, app: 'platform' }),
+    body: JSON.stringify({ userId, app: 'platform' }),
   });
   const { id: linkId, url: linkUrl } = JSON.parse(link.body);
   await postAsUser(agent, new URL(linkUrl).pathname);

@@ -57,7 +57,7 @@ test('pages of administrators after a form or a call of a service are valid', as
   const link = await sendRequest(`${site.url}/relay/connect-links`, {
     method: 'POST',
     headers: { ...bearer(token), ...JSON_BODY },
-    body: JSON.stringify({ user, app: 'platform' }),
+    body: JSON.stringify({ userId: user, app: 'platform' }),
   });
   const { id, url } = JSON.parse(link.body);
   const open = (path: string) => agent.get(`${site.url}/admin/${path}`);

@@ -70,7 +70,7 @@ test('R4 R109 R115 a new scope is missing until the user reconnects, and the con
   const scopesMessage = {
     type: 'connection.scopes_missing',
     timestamp: expect.any(String),
-    data: { user: userId, app: 'second', connection: expect.stringMatching(/^cn/), missingScopes: [FULL] },
+    data: { userId, app: 'second', connection: expect.stringMatching(/^cn/), missingScopes: [FULL] },
   };
   expect(messages()).toEqual([scopesMessage]);
   await use();

@@ -51,7 +51,7 @@ test('R109 a service sees active, then reconnect_needed with a connect URL, then
   const refused = await thread();
   expect([refused.status, codeOf(refused)]).toEqual([403, 'reconnect_needed']);
   const broken = await connection();
-  expect(broken).toMatchObject({ user: userId, app: 'platform', health: 'reconnect_needed', cause: 'grant_refused' });
+  expect(broken).toMatchObject({ userId, app: 'platform', health: 'reconnect_needed', cause: 'grant_refused' });
 
   await page.goto(broken.connectUrl);
   await navigateBy(page, () => page.getByRole('button', { name: 'Reconnect with these permissions' }).click());

@@ -178,7 +178,7 @@ async function fill(parts: {
   const linked = await sendRequest(`${site.url}/relay/connect-links`, {
     method: 'POST',
     headers: { ...bearer(relayToken), ...JSON_BODY },
-    body: JSON.stringify({ user: userIds.fresh, app: 'platform' }),
+    body: JSON.stringify({ userId: userIds.fresh, app: 'platform' }),
   });
   const { url: linkUrl } = JSON.parse(linked.body);
   sandbox.faults.set({ listener: 'platform', kind: 'error', times: 1 });

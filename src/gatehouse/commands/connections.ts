@@ -41,8 +41,8 @@ function textOf({ failures, ...counts }: ImportReport): string {
   const summary = Object.entries(words).map(
     ([name, word]) => `${counts[name as keyof typeof counts].toLocaleString('en-GB')} ${word}`,
   );
-  const rows = failures.map(({ line, user, app, result, detail }) => [
-    ...[String(line), words[result], app ?? '-', user ?? '-', detail],
+  const rows = failures.map(({ line, userId, app, result, detail }) => [
+    ...[String(line), words[result], app ?? '-', userId ?? '-', detail],
   ]);
   const table = tableText([['line', 'result', 'app', 'user', 'reason'], ...rows]);
   return [`${summary.join(', ')}.`, ...(failures.length > 0 ? ['', table] : [])].join('\n');

@@ -48,7 +48,10 @@ export const connectionSchema = z.object({
   id: connectionId,
   app: z.string(),
   appName: z.string(),
-  account: z.string().nullable(),
+  account: z
+    .string()
+    .nullable()
+    .describe('a text to show: e-mail address, name or subject at the provider; it can change, and is no identifier'),
   health: z.enum(['active', 'expiring', 'unverified', 'reconnect_needed']),
   scopes: z.array(z.string()).readonly(),
   missingScopes: z

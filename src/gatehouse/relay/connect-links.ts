@@ -13,7 +13,7 @@ import { SUBJECT_ID } from './policy.ts';
 import { callerOf, USER_ASSERTION } from './routes.ts';
 
 const body = z.strictObject({
-  user: z.string().regex(SUBJECT_ID).optional().describe('a user id: for a relay token with assertUser'),
+  userId: z.string().regex(SUBJECT_ID).optional().describe('a user id: for a relay token with assertUser'),
   app: z.string().max(40).describe('id of a connected app'),
   scopes: z.array(z.string().max(200)).min(1).max(200).optional().describe('scopes of the app; all of them by default'),
   returnUrl: z
@@ -53,7 +53,7 @@ export function relayConnectLinks(parts: {
       const startedAt = clock();
       const caller = callerOf(req);
       const scope = 'connect_links:create';
-      const namedUser = await gate.readUser(req, caller, request.user, scope);
+      const namedUser = await gate.readUser(req, caller, request.userId, scope);
       if (!namedUser)
         throw new AppError('invalid_request', { detail: 'Name the user, or send Gatehouse-User-Assertion.' });
       const authorize = async () => {

@@ -23,7 +23,7 @@ const query = pageQuery.extend({
 });
 
 const connectionOfUser = z.object({
-  user: z.string(),
+  userId: z.string(),
   ...connectionSchema.omit({ appName: true, account: true, connectUrl: true }).shape,
   connectedAt: z.iso.datetime().nullable(),
   refreshedAt: z.iso.datetime().nullable().describe('when the provider last issued an access token'),
@@ -51,7 +51,7 @@ export function relayConnections(parts: {
     return [
       {
         ...json,
-        user: userId,
+        userId,
         connectedAt: isoOrNull(connectedAt),
         refreshedAt: isoOrNull(refreshedAt),
         connectUrl:

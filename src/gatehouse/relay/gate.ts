@@ -154,7 +154,7 @@ export function createRelayGate(parts: {
       const assertion = headerOf(req, 'gatehouse-user-assertion');
       if (assertion === undefined) return id === undefined ? undefined : { kind: 'user', id, proven: false };
       if (id === undefined) return provenUser(assertion, caller, scope);
-      throw new AppError('invalid_request', { detail: 'Send either "user" or Gatehouse-User-Assertion.' });
+      throw new AppError('invalid_request', { detail: 'Send either the user id or Gatehouse-User-Assertion.' });
     },
     async loadSubject(named) {
       const { kind, id } = named;

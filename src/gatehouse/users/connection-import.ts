@@ -63,14 +63,14 @@ export function startImport(parts: ImportParts) {
 
   const fail = (line: number, failure: Partial<ImportFailure> & Pick<ImportFailure, 'result' | 'cause'>) => {
     report[failure.result] += 1;
-    const { user = null, app = null, detail = IMPORT_CAUSES[failure.cause], result, cause } = failure;
-    report.failures.push({ line, user, app, result, cause, detail });
+    const { userId = null, app = null, detail = IMPORT_CAUSES[failure.cause], result, cause } = failure;
+    report.failures.push({ line, userId, app, result, cause, detail });
   };
 
-  const count = ({ line, userId: user, app }: SealedEntry, outcome: ImportOutcome) => {
+  const count = ({ line, userId, app }: SealedEntry, outcome: ImportOutcome) => {
     if (outcome.kind === 'imported') report.imported += 1;
     else if (outcome.kind === 'already_connected') report.alreadyConnected += 1;
-    else fail(line, { user, app: app.id, result: outcome.kind, cause: outcome.cause });
+    else fail(line, { userId, app: app.id, result: outcome.kind, cause: outcome.cause });
   };
 
   const userOf = async ({
@@ -116,13 +116,13 @@ export function startImport(parts: ImportParts) {
     if (!app) return invalid('unknown_app', { app: entry.app });
     if (app.disabled) return invalid('app_disabled', { app: app.id });
     const user = await userOf(entry);
-    if (typeof user === 'string') return invalid(user, { app: app.id, user: entry.user.id ?? null });
+    if (typeof user === 'string') return invalid(user, { app: app.id, userId: entry.user.id ?? null });
     const key = JSON.stringify([user.id, app.id]);
-    if (earlierEntries.has(key)) return invalid('duplicate', { app: app.id, user: user.id });
+    if (earlierEntries.has(key)) return invalid('duplicate', { app: app.id, userId: user.id });
     const { refreshToken, scopes = app.scopes } = entry;
     // At a provider that rotates refresh tokens, a second use would end the first connection.
     const tokenHash = hash('sha256', refreshToken, 'base64url');
-    if (earlierEntries.has(tokenHash)) return invalid('same_token', { app: app.id, user: user.id });
+    if (earlierEntries.has(tokenHash)) return invalid('same_token', { app: app.id, userId: user.id });
     earlierEntries.add(key).add(tokenHash);
     const conditions = () => users.conditionsForImport(user.id, startedAt);
     return { line, userId: user.id, app, refreshToken, scopes, account: accountOf(app, entry, user), conditions };

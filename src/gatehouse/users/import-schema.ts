@@ -74,7 +74,7 @@ export const IMPORT_CAUSES = {
 export type ImportCause = keyof typeof IMPORT_CAUSES;
 
 const importFailure = z.object({
-  user: z.string().nullable().describe('the user id, if it is known'),
+  userId: z.string().nullable().describe('if it is known'),
   app: z.string().nullable(),
   result: z.enum(['refused', 'unchecked', 'invalid']),
   cause: z.enum(Object.keys(IMPORT_CAUSES) as ImportCause[]),

@@ -80,5 +80,5 @@ function connectionEvents(announce: WebhookMessages['announce']): EventListener 
 }
 
 function idsOf({ userId, app, connection }: { userId: string; app: string; connection: string | undefined }) {
-  return { user: userId, app, connection: connection ?? null };
+  return { userId, app, connection: connection ?? null };
 }

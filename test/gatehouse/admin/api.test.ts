@@ -154,7 +154,7 @@ test.each([
 
 /** POST requests. After `#`, the status and the names of the members of the response. */
 const CHANGES = `
-policy/explain {"relayToken":"{reports}","scope":"bin:read","address":"127.0.0.1"} # 200 allowed rules conditions user
+policy/explain {"relayToken":"{reports}","scope":"bin:read","address":"127.0.0.1"} # 200 allowed rules conditions userId
 callback-urls {"id":"second","urls":["https://gatehouse.example/oauth/callback/second"]} # 200 faults
 route-patterns {"routes":[{"name":"thread","method":"GET","path":"/1/threads/{id}"}]} # 200 faults
 connected-apps/second/check # 200 ok findings

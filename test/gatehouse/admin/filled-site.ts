@@ -119,7 +119,7 @@ async function fill({ site, storage, api, receiver }: Parts) {
     () =>
       sendRequest(`${site.url}/relay/connect-links`, {
         ...linkRequest,
-        body: JSON.stringify({ user: uma, app: 'second' }),
+        body: JSON.stringify({ userId: uma, app: 'second' }),
       }),
   ]) {
     advanceByMinute();

@@ -78,7 +78,7 @@ test('the lines of restore --audit end only the records that were ended since', 
   const createdLink = await sendRequest(`${site.url}/relay/connect-links`, {
     method: 'POST',
     headers: { ...bearer(relayToken.token), ...JSON_BODY },
-    body: JSON.stringify({ user: dan.userId, app: 'files' }),
+    body: JSON.stringify({ userId: dan.userId, app: 'files' }),
   });
   const link = String(JSON.parse(createdLink.body).id);
 

@@ -154,7 +154,7 @@ test('R118 JSON, search, webhooks, audit trail and log have the id next to user 
   const { token } = await admin.createRelayToken({ apps: ['files'], assertUser: true });
 
   const relay = await sendRequest(`${site.url}/relay/connections?user=${userId}`, { headers: bearer(token) });
-  expect(JSON.parse(relay.body).items).toMatchObject([{ ...facts, user: userId }]);
+  expect(JSON.parse(relay.body).items).toMatchObject([{ ...facts, userId }]);
   expect((await getJson(agent, `${site.url}/connections`)).json.items).toContainEqual(expect.objectContaining(facts));
 
   const ofUser = expect.objectContaining({ ...facts, user: expect.objectContaining({ id: userId }) });
@@ -188,7 +188,7 @@ test('R118 JSON, search, webhooks, audit trail and log have the id next to user 
   const messageTypes = readMessages().map(({ type }) => type);
 
   expect(messageTypes.toSorted()).toEqual([...events, 'connection.created'].toSorted());
-  for (const { data } of readMessages()) expect(data).toMatchObject({ user: userId, app: 'files' });
+  for (const { data } of readMessages()) expect(data).toMatchObject({ userId, app: 'files' });
 
   const auditedEvents = async () => {
     const { json } = await admin.call('GET', `/audit?q=${id}&limit=50`);

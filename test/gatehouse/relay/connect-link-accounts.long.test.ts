@@ -63,7 +63,7 @@ async function startLinkSite(subjectTypes: string[] | undefined): Promise<LinkSi
       const creation = await sendRequest(`${site.url}/relay/connect-links`, {
         method: 'POST',
         headers: { ...bearer(token), ...JSON_BODY },
-        body: JSON.stringify({ user: userId, app }),
+        body: JSON.stringify({ userId, app }),
       });
       const { url } = JSON.parse(creation.body);
       provider.signInAs(account);

@@ -37,14 +37,14 @@ const requestLink = (changes: Record<string, unknown> = {}, relayToken = token):
   sendRequest(`${site.url}/relay/connect-links`, {
     method: 'POST',
     headers: { ...bearer(relayToken), ...JSON_BODY },
-    body: JSON.stringify({ user: userId, app: 'platform', ...changes }),
+    body: JSON.stringify({ userId, app: 'platform', ...changes }),
   });
 
 test('R114 creates links only as the policy of the relay token, the app’s scopes and its return URLs allow', async () => {
   const refusedRequests = [
     [{ app: 'unknown' }, 403],
-    [{ user: 'uAAAAAAAAAAAAAAAAAAAAAA' }, 404],
-    [{ user: undefined }, 400],
+    [{ userId: 'uAAAAAAAAAAAAAAAAAAAAAA' }, 404],
+    [{ userId: undefined }, 400],
     [{ scopes: ['admin'] }, 400],
     [{ scopes: [] }, 400],
     [{ returnUrl: 'https://elsewhere.test/' }, 400],
@@ -55,7 +55,7 @@ test('R114 creates links only as the policy of the relay token, the app’s scop
   }
 
   const detailOf = ({ body }: ReceivedResponse): unknown => JSON.parse(body).detail;
-  expect(detailOf(await requestLink({ user: undefined }))).toBe('Name the user, or send Gatehouse-User-Assertion.');
+  expect(detailOf(await requestLink({ userId: undefined }))).toBe('Name the user, or send Gatehouse-User-Assertion.');
   expect(detailOf(await requestLink({ scopes: ['admin'] }))).toBe(
     'Choose from the scopes that are registered for this app.',
   );

@@ -49,7 +49,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     sendRequest(`${fleet.member(1).url}/relay/connect-links`, {
       method: 'POST',
       headers: { ...bearer(relayToken), ...JSON_BODY },
-      body: JSON.stringify({ user: userId, app: 'platform', ...changes }),
+      body: JSON.stringify({ userId, app: 'platform', ...changes }),
     });
   const createLink = async (changes: Record<string, unknown> = {}): Promise<{ id: string; url: string }> => {
     const response = await requestLink(changes);
@@ -277,7 +277,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
       ['POST', `/users/${secondUserId}/disable`],
       ['DELETE', `/users/${secondUserId}`],
     ] as const) {
-      const { id, url } = await createLink({ user: secondUserId });
+      const { id, url } = await createLink({ userId: secondUserId });
       const { id: linkOfFirstUser } = await createLink();
       expect((await (await signInSecondUser()).get(url)).status).toBe(200);
 
@@ -301,7 +301,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
       const urls: string[] = [];
       const createLinksUntilRefused = async () => {
         while (!isRefused) {
-          const { status, body } = await requestLink({ user: secondUserId });
+          const { status, body } = await requestLink({ userId: secondUserId });
           if (status === 201) urls.push(JSON.parse(body).url);
           else isRefused = true;
         }

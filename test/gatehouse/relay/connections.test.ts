@@ -9,7 +9,7 @@ import { openStorageOf, type StorageAccess, sessionOf } from '../grants/storage-
 import { type Administrator, assertionOf, bearer, codeOf, createAdministrator, relayThread } from './service.ts';
 
 interface ConnectionJson {
-  user: string;
+  userId: string;
   app: string;
   health: string;
   cause: string | null;
@@ -51,7 +51,7 @@ const list = (token: string, query = '', headers: Record<string, string> = {}): 
 const connectionsOf = (response: ReceivedResponse): ConnectionJson[] => JSON.parse(response.body).items;
 /** The app and the number of the user of each listed connection, such as "platform 0". */
 const appsAndUsersOf = (response: ReceivedResponse) =>
-  connectionsOf(response).map(({ user, app }) => `${app} ${userIds.indexOf(user)}`);
+  connectionsOf(response).map(({ userId, app }) => `${app} ${userIds.indexOf(userId)}`);
 const createRelayToken = async (changes: Record<string, unknown> = {}) => {
   const policy = { scopes: ['connections:read'], apps: ['platform', 'second'], assertUser: true };
   return admin.createRelayToken({ ...policy, ...changes });
@@ -68,7 +68,7 @@ test('R109 shows the state of a connection, without tokens or the account', asyn
       items: [
         {
           id,
-          user,
+          userId: user,
           app: 'platform',
           health: 'active',
           cause: null,
@@ -134,8 +134,8 @@ test('R109 applies each rule of the policy to the call, as the policy test predi
       code,
       expect.stringContaining(`Rule ${rule}:`),
     ]);
-    const userAndApp = Object.fromEntries(new URLSearchParams(query));
-    const call = { relayToken: id, scope: 'connections:read', address: '127.0.0.1', proof: 'none', ...userAndApp };
+    const { user: userId, app } = Object.fromEntries(new URLSearchParams(query));
+    const call = { relayToken: id, scope: 'connections:read', address: '127.0.0.1', proof: 'none', userId, app };
     expect((await admin.call('POST', '/policy/explain', call)).json).toMatchObject({ allowed: false, rule });
   }
   expect((await list('gthr_unknown', '?app=platform')).status).toBe(401);
@@ -174,7 +174,7 @@ test('accepts a proven user without assertUser, and refuses a user who is named 
   expect(appsAndUsersOf(await list(token, '', provenUser))).toEqual(['second 0', 'platform 0']);
   expect(appsAndUsersOf(await list(token, '?app=second', provenUser))).toEqual(['second 0']);
   const responseForTwo = await list(token, `?user=${userIds[0]}`, provenUser);
-  const detail = 'Send either "user" or Gatehouse-User-Assertion.';
+  const detail = 'Send either the user id or Gatehouse-User-Assertion.';
   expect([responseForTwo.status, JSON.parse(responseForTwo.body).detail]).toEqual([400, detail]);
   const responseForForged = await list(token, '', { 'gatehouse-user-assertion': `${assertion.slice(0, -9)}AAAAAAAAA` });
   expect([responseForForged.status, codeOf(responseForForged)]).toEqual([403, 'not_allowed']);

@@ -101,7 +101,7 @@ test('the webhook example accepts only messages that Gatehouse signed', async ()
   const [body = ''] = blocksOf('json message');
   const { type, data } = JSON.parse(body);
   expect(WEBHOOK_EVENTS).toContain(type);
-  expect(Object.keys(data)).toEqual(['user', 'app', 'connection', 'cause']);
+  expect(Object.keys(data)).toEqual(['userId', 'app', 'connection', 'cause']);
 
   const now = Math.floor(Date.now() / 1000);
   const signatureAt = (time: number) => signatureOf(secret, 'msg_1', String(time), body);

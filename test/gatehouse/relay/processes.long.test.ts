@@ -214,8 +214,8 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
           headers: bearer(token),
         });
         expect([response.status, response.body]).toEqual([200, expect.not.stringContaining('at-u')]);
-        const page = JSON.parse(response.body) as { items: { user: string; health: string }[]; next?: string };
-        listed.push(...page.items.map(({ user, health }) => `${user} ${health}`));
+        const page = JSON.parse(response.body) as { items: { userId: string; health: string }[]; next?: string };
+        listed.push(...page.items.map(({ userId, health }) => `${userId} ${health}`));
         cursor = page.next;
         pageNumber += 1;
       } while (cursor !== undefined);

@@ -119,7 +119,7 @@ async function makeCall({ scope, app, route, subject, address }: RandomCall, tok
       return sendRequest(`${site.url}/relay/connect-links`, {
         method: 'POST',
         headers: { ...headers, ...JSON_BODY, ...proof },
-        body: JSON.stringify(isProven ? { app } : { app, user: id }),
+        body: JSON.stringify(isProven ? { app } : { app, userId: id }),
       });
     case 'token:exchange': {
       // No token can be exchanged for a service account, so the user is named instead.
@@ -138,9 +138,9 @@ function explainedCallOf({ scope, app, route, subject, address }: RandomCall) {
   if (subject === 'account' && scope === 'connections:read') return { scope, app, address };
   if (subject === 'account' && (scope === 'threads:read' || scope === 'bin:read'))
     return { scope, app, address, serviceAccount: accountIds[app] };
-  const user = subject === 'disabled' ? disabledId : userId;
+  const id = subject === 'disabled' ? disabledId : userId;
   const proof = subject === 'proven' ? 'assertion' : 'none';
-  return { scope, app, ...(scope === 'api:call' && { route }), address, user, proof };
+  return { scope, app, ...(scope === 'api:call' && { route }), address, userId: id, proof };
 }
 
 /** The rule that refused the call; undefined if the policy allowed it, even if the user has not connected the app. */

@@ -180,13 +180,14 @@ describe('the user of a call', () => {
 
   test('the policy test finds a user by id or e-mail address, and returns the id', async () => {
     const call = { relayToken: tokenId, scope: 'threads:read', app: 'platform', address: '127.0.0.1' };
-    const explain = async (user: string) => (await admin.call('POST', '/policy/explain', { ...call, user })).json;
+    const explain = async (named: string) =>
+      (await admin.call('POST', '/policy/explain', { ...call, userId: named })).json;
     expect(await explain(UNKNOWN_USER)).toMatchObject({
       rule: 'users',
       detail: expect.stringContaining('there is no user with this id'),
     });
     // An administrator may name the user by e-mail address, and gets the id that the service must send.
-    expect(await explain('user@example.test')).toMatchObject({ allowed: true, user: userId });
+    expect(await explain('user@example.test')).toMatchObject({ allowed: true, userId });
   });
 });
 

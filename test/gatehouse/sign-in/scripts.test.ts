@@ -72,7 +72,7 @@ async function createLinkFor({ userId }: SignedInUser): Promise<string> {
   const created = await sendRequest(`${site.url}/relay/connect-links`, {
     method: 'POST',
     headers: { ...ACCEPT_JSON, ...JSON_BODY, authorization: `Bearer ${token}` },
-    body: JSON.stringify({ user: userId, app: 'platform' }),
+    body: JSON.stringify({ userId, app: 'platform' }),
   });
   return new URL(JSON.parse(created.body).url).pathname;
 }

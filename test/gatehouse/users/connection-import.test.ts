@@ -104,7 +104,7 @@ test('an imported connection works, has one audit entry without a token, and is 
 });
 
 test('R111: a refused token leaves no working connection, and is replaced by a later import', async () => {
-  const refused = { position: 0, user: userId, app: APP, result: 'refused', cause: 'grant_refused' };
+  const refused = { position: 0, userId, app: APP, result: 'refused', cause: 'grant_refused' };
   expect(await readFailures(entryWith({ refreshToken: 'never-issued' }))).toMatchObject([refused]);
   expect(await connectionsOf(site, agent)).toMatchObject([{ app: APP, health: 'reconnect_needed' }]);
   const thread = await getJson(agent, `${site.url}/threads/current`);
@@ -172,9 +172,7 @@ test('R111: a connection that cannot be read because its key is missing is repor
 
   const { json } = await importEntries(entryWith());
   expect(json).toMatchObject({ imported: 0, refused: 0, invalid: 1 });
-  expect(json.failures).toMatchObject([
-    { position: 0, user: userId, app: APP, result: 'invalid', cause: 'unreadable' },
-  ]);
+  expect(json.failures).toMatchObject([{ position: 0, userId, app: APP, result: 'invalid', cause: 'unreadable' }]);
   expect(await store.get(keys.grant(userId, APP))).toEqual(recordBefore);
   expect((await readAuditEntries('connection.imported')).length).toBe(entriesBefore);
   expect(site.provider.hitsOf('refresh')).toEqual([]);

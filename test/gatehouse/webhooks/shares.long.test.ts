@@ -83,7 +83,7 @@ async function startWebhooks(receivers: readonly Receiver[]) {
 
 const announce = (webhooks: Awaited<ReturnType<typeof startWebhooks>>['webhooks'], count: number) => {
   for (let index = 0; index < count; index += 1) {
-    webhooks.messages.announce('connection.created', { user: `u${index}`, app: 'a' });
+    webhooks.messages.announce('connection.created', { userId: `u${index}`, app: 'a' });
   }
 };
 

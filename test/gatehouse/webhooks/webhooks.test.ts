@@ -65,8 +65,8 @@ test('sends a created and a removed connection with a signature that the receive
   await disconnect(site, agent);
   await until(() => received.length >= 2);
   expect(received.map(({ body }) => JSON.parse(body))).toMatchObject([
-    { type: 'connection.created', data: { user: userId, app: 'platform' } },
-    { type: 'connection.removed', data: { user: userId, app: 'platform' } },
+    { type: 'connection.created', data: { userId, app: 'platform' } },
+    { type: 'connection.removed', data: { userId, app: 'platform' } },
   ]);
   for (const { headers, body } of received) {
     const id = String(headers['webhook-id']);
@@ -92,7 +92,7 @@ test('sends a connection that needs reconnecting, with its cause, and its recove
   const messagesOfUser = () =>
     received
       .map(({ body }) => JSON.parse(body))
-      .filter(({ type, data }) => events.includes(type) && data.user === userId);
+      .filter(({ type, data }) => events.includes(type) && data.userId === userId);
 
   await storage.changeGrant(userId, () => ({ expiresAt: Date.now() - 1_000 }));
   site.sandbox.faults.set({
@@ -108,8 +108,8 @@ test('sends a connection that needs reconnecting, with its cause, and its recove
   await signIn(site, 'second@example.test');
   await until(() => messagesOfUser().length >= 2);
   expect(messagesOfUser()).toMatchObject([
-    { type: 'connection.reconnect_needed', data: { user: userId, app: 'platform', cause: 'grant_refused' } },
-    { type: 'connection.recovered', data: { user: userId, app: 'platform' } },
+    { type: 'connection.reconnect_needed', data: { userId, app: 'platform', cause: 'grant_refused' } },
+    { type: 'connection.recovered', data: { userId, app: 'platform' } },
   ]);
   expect((await admin.call('DELETE', `/webhooks/${webhook.id}`)).status).toBe(204);
 });
@@ -204,13 +204,13 @@ describe('a message that is not delivered', () => {
     const earlierWebhooks = createWebhookStore({ store: storage.store, clock, sealedJson: sealedWithLostKey });
     const { webhook: unreadable } = await earlierWebhooks.create(newWebhookId(), { ...WEBHOOK, url: receiverUrl });
     const earlierMessages = createMessages(earlierWebhooks);
-    earlierMessages.announce('connection.recovered', { user: 'u1', app: 'platform' });
+    earlierMessages.announce('connection.recovered', { userId: 'u1', app: 'platform' });
     await earlierMessages.settle();
 
     const webhooks = createWebhookStore({ store: storage.store, clock, sealedJson });
     const { webhook: readable } = await webhooks.create(newWebhookId(), { ...WEBHOOK, url: receiverUrl });
     const messages = createMessages(webhooks);
-    messages.announce('connection.recovered', { user: 'u2', app: 'platform' });
+    messages.announce('connection.recovered', { userId: 'u2', app: 'platform' });
     await messages.settle();
     await messages.deliver();
     expect((await messages.page(readable.id, LATEST)).items).toMatchObject([{ state: 'delivered' }]);
@@ -248,7 +248,7 @@ describe('a message that is not delivered', () => {
       events: ['connection.reconnect_needed'],
       disabled: false,
     });
-    messages.announce('connection.reconnect_needed', { user: 'u1', app: 'platform', cause: 'grant_refused' });
+    messages.announce('connection.reconnect_needed', { userId: 'u1', app: 'platform', cause: 'grant_refused' });
     await messages.settle();
     const readMessage = async () => (await messages.page(webhook.id, LATEST)).items[0];
     return { webhooks, webhook, messages, readMessage };
@@ -269,7 +269,7 @@ describe('a message that is not delivered', () => {
       nextAt = (await readMessage())?.nextAt;
     }
 
-    const receivedMessages = received.filter(({ body }) => JSON.parse(body).data.user === 'u1');
+    const receivedMessages = received.filter(({ body }) => JSON.parse(body).data.userId === 'u1');
     expect(receivedMessages).toHaveLength(8);
     expect(new Set(receivedMessages.map(({ headers }) => headers['webhook-id'])).size).toBe(1);
     expect(pausesInSeconds).toEqual([5, 60, 300, 1800, 7200, 18000, 28800]);

@@ -402,7 +402,7 @@ const CHANGED_KINDS: Readonly<
   },
   'webhook-message': {
     async create(parts) {
-      messagesOf(parts).announce('connection.created', { user: USER.id, app: APP.id });
+      messagesOf(parts).announce('connection.created', { userId: USER.id, app: APP.id });
       const listed = () => messagesOf(parts).page(ids.webhook, { limit: 1 });
       await until(async () => (await listed()).items.length > 0);
     },

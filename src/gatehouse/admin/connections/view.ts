@@ -28,7 +28,7 @@ export const connectionJson = z.object({
   user: ownerJson,
   app: z.string(),
   appName: z.string().describe('followed by the id if several apps have this name'),
-  account: z.string().nullable(),
+  account: connectionSchema.shape.account,
   health: connectionSchema.shape.health,
   cause: z.string().nullable(),
   causeText: z.string().nullable(),

@@ -13,7 +13,7 @@ export interface ExampleCall {
   app: string | undefined;
   /** The route of `api:call`; undefined for the list of routes. */
   route?: Pick<AppRoute, 'method' | 'path'> | undefined;
-  user: string | undefined;
+  userId: string | undefined;
   serviceAccount: string | undefined;
   proof: 'assertion' | 'id_token' | 'none';
   fullScope: boolean;
@@ -82,8 +82,8 @@ function assertionCommand(publicHref: string) {
 }
 
 function requestOf(call: ExampleCall): ExampleRequest {
-  const { scope, app, route, user, proof, serviceAccount, fullScope } = call;
-  const unprovenUser = proof === 'none' ? user : undefined;
+  const { scope, app, route, userId, proof, serviceAccount, fullScope } = call;
+  const unprovenUser = proof === 'none' ? userId : undefined;
   const assertion: Fields = [['Gatehouse-User-Assertion', PROOF]];
   const account: Fields = [['Gatehouse-Service-Account', serviceAccount ?? '']];
   const namedUser: Fields = unprovenUser === undefined ? assertion : [['Gatehouse-User', unprovenUser]];
@@ -103,11 +103,11 @@ function requestOf(call: ExampleCall): ExampleRequest {
     }
     case 'connections:read': {
       // A call without a user lists the connections of all users, and has no proof.
-      const isProven = user !== undefined && proof !== 'none';
+      const isProven = userId !== undefined && proof !== 'none';
       return { url: `/relay/connections${queryOf({ user: unprovenUser, app })}`, headers: isProven ? assertion : [] };
     }
     case 'connect_links:create': {
-      const json = { ...(app !== undefined && { app }), ...(unprovenUser !== undefined && { user: unprovenUser }) };
+      const json = { ...(app !== undefined && { app }), ...(unprovenUser !== undefined && { userId: unprovenUser }) };
       return { url: '/relay/connect-links', headers: unprovenUser === undefined ? assertion : [], json };
     }
     case 'token:exchange': {

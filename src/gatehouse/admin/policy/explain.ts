@@ -19,7 +19,7 @@ export const questionSchema = z.strictObject({
   scope: z.enum(RELAY_SCOPES),
   app: z.string().max(40).optional(),
   route: z.string().max(40).optional().describe('for api:call: the name of the route'),
-  user: z.string().trim().max(320).optional().describe('its id or e-mail address'),
+  userId: z.string().trim().max(320).optional().describe('the id of a user, or the e-mail address'),
   serviceAccount: z.string().max(64).optional(),
   address: z.string().max(64).describe('where the call comes from'),
   proof: z
@@ -46,7 +46,7 @@ export const explainedJson = z.object({
   detail: z.string().optional().describe('what to change, or what the question does not name'),
   rules: z.array(checkJson.extend({ rule: z.string() })).describe('in the order in which they are applied'),
   conditions: z.array(checkJson).describe('what the call needs in addition to the policy'),
-  user: z.string().nullable().describe('the id of the user'),
+  userId: z.string().nullable().describe('the id of the user'),
 });
 
 /** The page also has the call in each language, which the API leaves out: its code may change. */
@@ -59,22 +59,22 @@ export function createExplain({ relay, connectedApps, grants, users, publicUrl, 
   const { connections } = grants;
 
   /** @throws AppError `invalid_request` for an e-mail address that does not belong to exactly one user */
-  const userOf = async ({ user }: Question): Promise<string | undefined> => {
-    if (!user) return undefined;
-    const result = await findNamedUser(users.store, user);
+  const findUserId = async ({ userId: entered }: Question): Promise<string | undefined> => {
+    if (!entered) return undefined;
+    const result = await findNamedUser(users.store, entered);
     if ('id' in result) return result.id;
     throw new AppError('invalid_request', {
       detail: result.fault,
-      faults: [{ pointer: '#/user', rule: 'unknown_user', detail: result.fault }],
+      faults: [{ pointer: '#/userId', rule: 'unknown_user', detail: result.fault }],
     });
   };
 
   const subjectOf = async (
     { serviceAccount, proof }: Question,
-    user: string | undefined,
+    userId: string | undefined,
   ): Promise<RelaySubject | undefined> => {
     if (serviceAccount !== undefined) return gate.loadSubject({ kind: 'service_account', id: serviceAccount });
-    return user === undefined ? undefined : gate.loadSubject({ kind: 'user', id: user, proven: proof !== 'none' });
+    return userId === undefined ? undefined : gate.loadSubject({ kind: 'user', id: userId, proven: proof !== 'none' });
   };
 
   /** Returns the route with this name; undefined if the app does not declare it. */
@@ -83,12 +83,12 @@ export function createExplain({ relay, connectedApps, grants, users, publicUrl, 
     return app && routesOf(app).find((route) => route.name === name);
   };
 
-  const callOf = async (question: Question, user: string | undefined): Promise<RelayCall> => {
+  const callOf = async (question: Question, userId: string | undefined): Promise<RelayCall> => {
     const { scope, proof } = question;
     const address = addressOf(question);
     const isExchange = scope === 'token:exchange';
     const usesApp = scope !== 'bin:read';
-    const subject = usesApp ? await subjectOf(question, user) : undefined;
+    const subject = usesApp ? await subjectOf(question, userId) : undefined;
     // A service account belongs to one app, which the form need not name.
     const app = question.app ?? (subject?.kind === 'service_account' ? subject.app : undefined);
     return {
@@ -106,8 +106,8 @@ export function createExplain({ relay, connectedApps, grants, users, publicUrl, 
 
   return async (token: RelayToken, question: Question): Promise<Explained> => {
     refuseTwoSubjects(question);
-    const user = await userOf(question);
-    const call = await callOf(question, user);
+    const userId = await findUserId(question);
+    const call = await callOf(question, userId);
     const { scope, proof, fullScope, serviceAccount } = question;
     const route = routeOf(call.app, question.route);
     const decision = decide(token, call);
@@ -116,8 +116,8 @@ export function createExplain({ relay, connectedApps, grants, users, publicUrl, 
       ...(incomplete === undefined ? decision : { allowed: false, detail: incomplete }),
       rules: checkRules(token, call),
       conditions: await conditionsOf({ apps, connections }, call, question.route),
-      user: user ?? null,
-      examples: exampleCalls(publicUrl.href, { scope, app: call.app, route, user, serviceAccount, proof, fullScope }),
+      userId: userId ?? null,
+      examples: exampleCalls(publicUrl.href, { scope, app: call.app, route, userId, serviceAccount, proof, fullScope }),
     };
   };
 }
@@ -132,8 +132,8 @@ function incompleteText({ scope, app, subject }: RelayCall, { route }: Question)
 }
 
 /** @throws AppError `invalid_request` for a user and a service account, which the call itself would be refused with */
-function refuseTwoSubjects({ scope, user, serviceAccount }: Question): void {
-  if (scope === 'bin:read' || !user || !serviceAccount) return;
+function refuseTwoSubjects({ scope, userId, serviceAccount }: Question): void {
+  if (scope === 'bin:read' || !userId || !serviceAccount) return;
   const detail = 'Name a user or a service account, not both.';
   throw new AppError('invalid_request', { detail, faults: [{ pointer: '#/serviceAccount', rule: 'several', detail }] });
 }

@@ -53,7 +53,7 @@ export function policyRoutes(parts: AdminParts) {
       scope,
       app = '',
       route = '',
-      user = '',
+      userId = '',
       serviceAccount = '',
       proof,
       fullScope,
@@ -75,7 +75,7 @@ export function policyRoutes(parts: AdminParts) {
           token: relayToken,
           scope,
           app,
-          user,
+          user: userId,
           serviceAccount,
           route,
           proof,
@@ -115,7 +115,7 @@ function questionOf(req: Request, relayToken: string | undefined): Question {
     scope,
     app: field('app'),
     route: field('route'),
-    user: user && cutText(user, 320),
+    userId: user && cutText(user, 320),
     serviceAccount: field('serviceAccount'),
     address: field('address') ?? '',
     proof: PROOFS.find((proof) => proof === field('proof')) ?? 'assertion',
@@ -129,6 +129,8 @@ function faultOf(error: unknown): FieldFault {
   if (!(error instanceof AppError)) throw error;
   if (error.code === 'not_found') return UNKNOWN_TOKEN;
   const [fault] = error.faults ?? [];
-  if (fault) return { field: fault.pointer.slice(2), text: fault.detail };
+  const field = fault?.pointer.slice(2);
+  // A parameter of the URL, unlike a member of JSON, is "user".
+  if (fault && field) return { field: field === 'userId' ? 'user' : field, text: fault.detail };
   throw error;
 }

@@ -89,17 +89,17 @@ export async function callsOf(
     idleScopes.every((idle) => idle.scope !== scope),
   );
   const [app] = apps;
-  const user = typeof users === 'string' ? undefined : users[0];
+  const userId = typeof users === 'string' ? undefined : users[0];
   const registeredApp = app === undefined ? undefined : currentApps.find(app);
   const declaredRoutes = registeredApp ? routesOf(registeredApp) : [];
   const route = declaredRoutes.find(({ name, method }) => isAllowedRoute(routes, { name, method }));
   // A named user makes the simplest example, because a proof would have to be fetched first.
-  const proof = assertUser && user !== undefined ? 'none' : 'assertion';
+  const proof = assertUser && userId !== undefined ? 'none' : 'assertion';
   const { items } = await accounts.page({ limit: 1, filter: (account) => account.app === app });
   const callOf = (scope: RelayScope): ExampleCall => ({
     ...{ scope, app, route, proof, fullScope: false },
     // Only a token that may name users can list the connections of all.
-    user: scope === 'connections:read' && !assertUser ? (user ?? 'USER') : user,
+    userId: scope === 'connections:read' && !assertUser ? (userId ?? 'USER') : userId,
     serviceAccount: callsPlatform(scope) && users === 'none' ? items[0]?.id : undefined,
   });
   return usable.map(callOf);

@@ -103,7 +103,7 @@ describe('the shell command that gets an assertion', () => {
   });
 
   test('uses the cookie name of HTTPS', () => {
-    const call = { scope: 'threads:read', app: 'a', user: undefined, serviceAccount: undefined } as const;
+    const call = { scope: 'threads:read', app: 'a', userId: undefined, serviceAccount: undefined } as const;
     const { assertion } = exampleCalls('https://g.example', { ...call, proof: 'assertion', fullScope: false });
     expect(assertion?.cookie).toBe('__Host-gatehouse');
   });
@@ -140,7 +140,7 @@ describe.each(LANGUAGES)('in %s', (language) => {
 
   test('quotes texts with quotation marks, line breaks and dollar signs', async () => {
     const hostileText = `a'b"c$(touch ${directory}/gone)\`d\`\${e}\\\n<f>`;
-    const call = { scope: 'threads:read', app: hostileText, user: undefined, serviceAccount: undefined } as const;
+    const call = { scope: 'threads:read', app: hostileText, userId: undefined, serviceAccount: undefined } as const;
     const examples = exampleCalls(site.url, { ...call, proof: 'assertion', fullScope: false });
     const printed = await outputOf(language, examples[language], { ASSERTION: 'none' });
     expect(printed).toContain('not_allowed');
@@ -148,7 +148,7 @@ describe.each(LANGUAGES)('in %s', (language) => {
       ...call,
       scope: 'connect_links:create',
       proof: 'none',
-      user: hostileText,
+      userId: hostileText,
       fullScope: false,
     });
     expect(await outputOf(language, linkExamples[language])).toContain('invalid_request');

@@ -9,7 +9,7 @@ let site: TestSite;
 let storage: StorageAccess;
 let admin: Administrator;
 let agent: UserAgent;
-let user: string;
+let userId: string;
 /** Ids by name: `strict` accepts only proven users, `open` has every permission, `bins` only looks up BINs. */
 const tokens: Record<string, string> = {};
 beforeAll(async () => {
@@ -17,7 +17,7 @@ beforeAll(async () => {
   storage = await openStorageOf(site);
   admin = await createAdministrator(site, storage);
   ({ agent } = await signIn(site, 'admin@example.test'));
-  user = (await sessionOf(site, (await signIn(site)).agent)).userId;
+  userId = (await sessionOf(site, (await signIn(site)).agent)).userId;
   const all = { assertUser: true, fullScope: true, acceptIdTokens: true };
   tokens.strict = (await admin.createRelayToken({ name: 'Strict' })).id;
   tokens.open = (await admin.createRelayToken({ name: 'Open', ...all })).id;
@@ -48,7 +48,11 @@ describe.each([
   ['a network that the token may not be used from', 'strict', { ...CALL, address: '10.0.0.1' }, 'networks'],
 ] as const)('%s', (_name, token, call, rule) => {
   test('by API', async () => {
-    const { status, json } = await admin.call('POST', '/policy/explain', { relayToken: tokens[token], user, ...call });
+    const { status, json } = await admin.call('POST', '/policy/explain', {
+      relayToken: tokens[token],
+      userId,
+      ...call,
+    });
     const refused = { allowed: false, rule, detail: expect.stringContaining(`Rule ${rule}`) };
     expect([status, json]).toMatchObject([200, rule === undefined ? { allowed: true } : refused]);
     const rules = json.rules as { rule: string; result: string }[];
@@ -58,7 +62,7 @@ describe.each([
 
   test('by page, which keeps the entered values', async () => {
     const { fullScope = false, ...callFields } = { fullScope: undefined, ...call };
-    const fields: Record<string, string> = { token: String(tokens[token]), user, ...callFields };
+    const fields: Record<string, string> = { token: String(tokens[token]), user: userId, ...callFields };
     if (fullScope) fields.fullScope = 'yes';
 
     const page = await agent.get(`${site.url}/admin/policy?${new URLSearchParams(fields)}`);
@@ -81,11 +85,13 @@ test('shows no result if the token or the address is missing or invalid', async 
     const { status, body } = await agent.get(`${site.url}/admin/policy${query}`);
     expect([query, status, body.includes('result-title')]).toEqual([query, 200, false]);
   }
-  const invalidChoices = `?token=${tokens.strict}&address=127.0.0.1&app=platform&scope=nothing&proof=nothing&user=%20${user}%20`;
+  const invalidChoices = `?token=${tokens.strict}&address=127.0.0.1&app=platform&scope=nothing&proof=nothing&user=%20${userId}%20`;
   const page = await agent.get(`${site.url}/admin/policy${invalidChoices}`);
   expect(page.body).toContain('Allowed');
   const form = page.forms.find(({ names }) => names.includes('scope'));
-  expect(Object.fromEntries(form?.fields ?? [])).toMatchObject({ scope: 'threads:read', proof: 'assertion', user });
+  expect(Object.fromEntries(form?.fields ?? [])).toMatchObject({
+    ...{ scope: 'threads:read', proof: 'assertion', user: userId },
+  });
 });
 
 interface CheckedRule {
@@ -98,7 +104,7 @@ interface CheckedRule {
 async function explain(question: Record<string, unknown>) {
   const { status, json } = await admin.call('POST', '/policy/explain', { ...CALL, ...question });
   expect(status).toBe(200);
-  return json as unknown as { allowed: boolean; rule?: string; user: string | null } & Record<
+  return json as unknown as { allowed: boolean; rule?: string; userId: string | null } & Record<
     'rules' | 'conditions',
     CheckedRule[]
   >;
@@ -106,7 +112,7 @@ async function explain(question: Record<string, unknown>) {
 
 test('every rule has a result, also after the first one that failed', async () => {
   const { rule, rules } = await explain({
-    ...{ relayToken: tokens.bins, user: 'nobody', proof: 'none', address: '10.0.0.1' },
+    ...{ relayToken: tokens.bins, userId: 'nobody', proof: 'none', address: '10.0.0.1' },
   });
   expect(rule).toBe('networks');
   expect(rules.map((one) => [one.rule, one.result])).toEqual([
@@ -136,7 +142,7 @@ test('every rule has a result, also after the first one that failed', async () =
 
 test('a response has the conditions in addition to the policy: app, platform, and connection of the user', async () => {
   const resultsOf = (conditions: CheckedRule[]) => conditions.map(({ result }) => result);
-  const call = { relayToken: tokens.open, user };
+  const call = { relayToken: tokens.open, userId };
   expect(resultsOf((await explain(call)).conditions)).toEqual(['passed', 'passed', 'not_applicable', 'passed']);
   expect(resultsOf((await explain({ ...call, app: 'unknown' })).conditions)).toEqual([
     ...['failed', 'not_applicable', 'not_applicable', 'failed'],
@@ -145,20 +151,20 @@ test('a response has the conditions in addition to the policy: app, platform, an
     ...['not_applicable', 'not_applicable', 'not_applicable', 'not_applicable'],
   ]);
   const failure = { cause: 'grant_refused', since: Date.now(), failures: 1, retryAt: 0 } as const;
-  await storage.changeGrant(user, () => ({ failure: { ...failure, kind: 'reconnect_needed' } }));
+  await storage.changeGrant(userId, () => ({ failure: { ...failure, kind: 'reconnect_needed' } }));
   const [, , , ofConnection] = (await explain({ ...call, scope: 'token:exchange' })).conditions;
   expect(ofConnection).toMatchObject({ result: 'failed', detail: expect.stringContaining('must reconnect') });
-  await storage.changeGrant(user, () => ({ failure: undefined }));
+  await storage.changeGrant(userId, () => ({ failure: undefined }));
 });
 
 test('accepts a user by e-mail address, and an unknown one is a fault of the field', async () => {
   const call = { ...CALL, relayToken: tokens.open };
   for (const text of ['user@example.test', ' USER@Example.test ']) {
-    expect(await explain({ ...call, user: text })).toMatchObject({ allowed: true, user });
+    expect(await explain({ ...call, userId: text })).toMatchObject({ allowed: true, userId });
   }
-  const unknown = await admin.call('POST', '/policy/explain', { ...call, user: 'use@example.test' });
+  const unknown = await admin.call('POST', '/policy/explain', { ...call, userId: 'use@example.test' });
   expect([unknown.status, unknown.json.errors]).toMatchObject([
-    ...[400, [{ pointer: '#/user', rule: 'unknown_user', detail: expect.stringContaining('signed in') }]],
+    ...[400, [{ pointer: '#/userId', rule: 'unknown_user', detail: expect.stringContaining('signed in') }]],
   ]);
   const fields = { token: String(tokens.open), address: '127.0.0.1', app: 'platform', user: 'use@example.test' };
   const page = await agent.get(`${site.url}/admin/policy?${new URLSearchParams(fields)}`);
@@ -180,7 +186,7 @@ describe.each([
     expect(answer.rule).toBeUndefined();
     // A rule that refuses every such call is named all the same.
     expect(await explain({ relayToken: tokens.bins, ...question })).toMatchObject({ allowed: false, rule: 'scopes' });
-    expect(await explain({ relayToken: tokens.open, ...question, user })).toMatchObject({ allowed: true });
+    expect(await explain({ relayToken: tokens.open, ...question, userId })).toMatchObject({ allowed: true });
   });
 
   test('is incomplete and never allowed, by page', async () => {
@@ -205,20 +211,24 @@ test('a service account is no user, for a call that acts for one', async () => {
 });
 
 test('a user and a service account are not allowed together, as in the call', async () => {
-  const question = { ...CALL, user, serviceAccount: 'sa0' };
-  const { status, json } = await admin.call('POST', '/policy/explain', { ...question, relayToken: tokens.open });
+  const question = { ...CALL, serviceAccount: 'sa0' };
+  const { status, json } = await admin.call('POST', '/policy/explain', {
+    ...question,
+    userId,
+    relayToken: tokens.open,
+  });
   expect([status, json.errors]).toMatchObject([
     400,
     [{ pointer: '#/serviceAccount', detail: expect.stringContaining('not both') }],
   ]);
   const page = await agent.get(
-    `${site.url}/admin/policy?${new URLSearchParams({ ...question, token: String(tokens.open) })}`,
+    `${site.url}/admin/policy?${new URLSearchParams({ ...question, user: userId, token: String(tokens.open) })}`,
   );
   expect(page.body).toContain('Name a user or a service account, not both.');
 });
 
 test('the page asks for a route, and names the rule that refuses it', async () => {
-  const fields = { ...CALL, token: String(tokens.narrow), scope: 'api:call', route: 'current-thread', user };
+  const fields = { ...CALL, token: String(tokens.narrow), scope: 'api:call', route: 'current-thread', user: userId };
   const page = await agent.get(`${site.url}/admin/policy?${new URLSearchParams(fields)}`);
   expect(/id="result-title">(.*?)<\/h2>/s.exec(page.body)?.[1]).toContain('by the rule <code>routes</code>');
   const form = page.forms.find(({ names }) => names.includes('scope'));
@@ -230,7 +240,7 @@ test('the page asks for a route, and names the rule that refuses it', async () =
 });
 
 test('accepts addresses as proxies write them, and anything else is a fault of the field', async () => {
-  const call = { ...CALL, relayToken: tokens.open, user };
+  const call = { ...CALL, relayToken: tokens.open, userId };
   for (const address of ['127.0.0.1:4711', '::ffff:127.0.0.1'])
     expect(await explain({ ...call, address })).toMatchObject({ allowed: true });
   // The audit trail has "unknown" if a proxy does not name the address of the caller.
@@ -240,7 +250,7 @@ test('accepts addresses as proxies write them, and anything else is a fault of t
     const { status, json } = await admin.call('POST', '/policy/explain', { ...call, address });
     expect([address, status, json.errors]).toMatchObject([address, 400, [{ pointer: '#/address' }]]);
   }
-  const fields = { token: String(tokens.open), address: 'notanip', app: 'platform', user };
+  const fields = { token: String(tokens.open), address: 'notanip', app: 'platform', user: userId };
   const page = await agent.get(`${site.url}/admin/policy?${new URLSearchParams(fields)}`);
   expect([page.status, page.body]).toEqual([200, expect.stringContaining('id="address-fault"')]);
   expect(page.body).not.toContain('id="result-title"');

@@ -123,14 +123,14 @@ describe('the first call of a new token', () => {
     scope: 'threads:read',
     app: 'crm',
     route: undefined,
-    user: undefined,
+    userId: undefined,
     fullScope: false,
     serviceAccount: undefined,
   };
 
   test.each<[string, object, object]>([
-    ['names its first user', {}, { user: 'u1', proof: 'none' }],
-    ['proves its first user', { assertUser: false }, { user: 'u1', proof: 'assertion' }],
+    ['names its first user', {}, { userId: 'u1', proof: 'none' }],
+    ['proves its first user', { assertUser: false }, { userId: 'u1', proof: 'assertion' }],
     ['proves any user', { users: 'all' }, { proof: 'assertion' }],
     ['is for a service account of its first app', { users: 'none' }, { proof: 'assertion', serviceAccount: 'sa2' }],
     ['omits the accounts of other apps', { users: 'none', apps: ['mail'] }, { app: 'mail', proof: 'assertion' }],
