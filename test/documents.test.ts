@@ -190,14 +190,14 @@ describe('commands', () => {
 
 describe('releases', () => {
   const { version } = JSON.parse(read('package.json'));
+  const headings = [...read('CHANGELOG.md').matchAll(/^## (.+)$/gm)].map(([, heading = '']) => heading);
+  const [released = ''] = headings.filter((heading) => heading !== 'Unreleased');
+  const [newestRelease] = released.split(', ');
 
-  test('the changelog has notes for the version of package.json; after a release the version is .dev and the notes Unreleased', () => {
-    const headings = [...read('CHANGELOG.md').matchAll(/^## (.+)$/gm)].map(([, heading]) => heading);
-    const [release] = version.split('.dev');
-    expect(headings[0] === 'Unreleased').toBe(version.includes('.dev'));
-    expect(headings.filter((heading) => heading !== 'Unreleased')[0]).toMatch(
-      new RegExp(`^${RegExp.escape(release)}, \\d{4}-\\d\\d-\\d\\d$`),
-    );
+  test('the changelog begins with the notes of the version of package.json, which are Unreleased while it ends with dev', () => {
+    expect(released).toMatch(/^\d+\.\d+\.\d+(-rc\.\d+)?, \d{4}-\d\d-\d\d$/);
+    expect(headings[0]).toBe(version.endsWith('dev') ? 'Unreleased' : released);
+    if (!version.endsWith('dev')) expect(newestRelease).toBe(version);
   });
 
   test.each([
@@ -209,9 +209,8 @@ describe('releases', () => {
     ['docs/deploy.md', /\/gatehouse:([\w.-]+\w)/g, 3],
     ['compose.yaml', /\/gatehouse:([\w.-]+\w)/g, 2],
     ['SECURITY.md', /^VERSION=(.+)$/gm, 1],
-  ])('%s names the release of package.json, not the version of main', (path, named, count) => {
-    const [release] = version.split('.dev');
-    expect([...read(path).matchAll(named)].map(([, name]) => name)).toEqual(Array(count).fill(release));
+  ])('%s names the newest release of the changelog, not the version of main', (path, named, count) => {
+    expect([...read(path).matchAll(named)].map(([, name]) => name)).toEqual(Array(count).fill(newestRelease));
   });
 
   test('docs/upgrading.md quotes each refusal exactly', () => {
