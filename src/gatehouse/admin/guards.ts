@@ -73,9 +73,10 @@ export function createAdminGuards(parts: {
 
   /** Throws unless the session may use the administration. @param returnTo the page to return to after a new sign-in */
   const assertAdministrator = ({ user, acr, authTime, createdAt }: Session, returnTo?: string): void => {
-    if (!user.admin) {
+    const hasAdministrators = adminApp() !== undefined;
+    if (!user.admin || !hasAdministrators) {
       throw new AppError('not_allowed', {
-        ...(adminApp() === undefined ? NO_ADMINISTRATORS : NO_ADMINISTRATOR),
+        ...(hasAdministrators ? NO_ADMINISTRATOR : NO_ADMINISTRATORS),
         action: returnTo === undefined ? undefined : switchAccount(returnTo),
       });
     }
