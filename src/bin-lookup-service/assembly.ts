@@ -148,7 +148,7 @@ export function assembleBinService(parts: BinServiceParts): BinServiceAssembly {
     basePath,
     accountUrl: settings.signIn && `${publicHref}/account`,
     publicHref,
-    onResponse: (source) => events.binLookedUp({ source, count: 1 }),
+    onResponse: (result) => events.binLookedUp({ result, count: 1 }),
     onFailure: (error, requestId) => logger.error({ requestId, err: error }, 'lookup failed'),
     onRefused: (refused) => logger.info(refused, 'lookup refused'),
     pages: { isPage, listener: app },

@@ -342,7 +342,7 @@ describe('other HTTP behaviour', () => {
     expect(await read('/healthz')).toBe('alive\n');
     expect(await read('/readyz')).toBe('{"ready":true}\n');
     expect(await read('/metrics')).toMatch(/^gatehouse_ready 1$/m);
-    expect(await read('/metrics')).toMatch(/gatehouse_bin_lookups_total\{source="dataset"\} \d+/);
+    expect(await read('/metrics')).toMatch(/gatehouse_bin_lookups_total\{result="dataset"\} \d+/);
     expect((await lookUp({}, '/metrics')).status).toBe(400);
   });
 

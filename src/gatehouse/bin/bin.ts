@@ -66,7 +66,7 @@ export async function createBins(parts: {
     events: {
       lookedUp(outcome, count) {
         tally.lookedUp(outcome, count);
-        events?.binLookedUp({ source: outcome, count });
+        events?.binLookedUp({ result: outcome, count });
       },
       cacheRead: tally.cacheRead,
       cacheFailed: (cause) => events?.binCacheFailed({ cause }),

@@ -28,7 +28,7 @@ const ITEM = z.union([
 const HEAD = z.looseObject({
   format: z.literal(FORMAT),
   version: integer,
-  made: z.iso.datetime(),
+  createdAt: z.iso.datetime(),
   storage: text.optional(),
 });
 const KINDS = z.record(text, integer);
@@ -61,7 +61,7 @@ export async function writeBackup(parts: {
   const { file, replace, storage, items, seal, advance } = parts;
   const digest = createHash('sha256');
   const tally = createCopyTally();
-  const made = new Date().toISOString();
+  const createdAt = new Date().toISOString();
   let bytes = 0;
   const writeAll = async (write: (lines: string) => Promise<void>): Promise<BackupEnd> => {
     const writeCounted = async (lines: string) => {
@@ -72,7 +72,7 @@ export async function writeBackup(parts: {
       digest.update(lines);
       return writeCounted(lines);
     };
-    await writeDigested(`${JSON.stringify({ format: FORMAT, version: VERSION, made, storage })}\n`);
+    await writeDigested(`${JSON.stringify({ format: FORMAT, version: VERSION, createdAt, storage })}\n`);
     for await (const batch of items) {
       tally.add(batch);
       await writeDigested(batch.map((item) => `${lineOf(item)}\n`).join(''));
@@ -84,12 +84,12 @@ export async function writeBackup(parts: {
     return end;
   };
   const end = await writeWholeFile(file, writeAll, { replace });
-  return { made, end, bytes };
+  return { createdAt, end, bytes };
 }
 
 export interface ReadBackup {
   /** When the backup was started (ISO 8601, UTC). */
-  made: string;
+  createdAt: string;
   end: BackupEnd;
 }
 
@@ -104,13 +104,13 @@ export async function* readBackup(
 ): AsyncGenerator<CopyItem[], ReadBackup> {
   const digest = createHash('sha256');
   let count = 0;
-  let made: string | undefined;
+  let createdAt: string | undefined;
   let end: BackupEnd | undefined;
   for await (const lines of linesOf(file, advance)) {
     const items: CopyItem[] = [];
     for (const line of lines) {
       if (end !== undefined) throw broken(file, 'there is data after its last line');
-      if (made === undefined) made = readHead(file, line);
+      if (createdAt === undefined) createdAt = readHead(file, line);
       else if (line.startsWith('{"end":')) end = readEnd(file, line);
       else items.push(readItem(file, line));
       if (end === undefined) digest.update(line).update('\n');
@@ -118,15 +118,15 @@ export async function* readBackup(
     count += items.length;
     if (items.length > 0) yield items;
   }
-  if (made === undefined) throw notABackup(file);
+  if (createdAt === undefined) throw notABackup(file);
   if (end === undefined) throw broken(file, 'its end is missing');
   if (digest.digest('hex') !== end.sha256) throw broken(file, 'its digest does not match');
   if (count !== end.items) throw broken(file, 'it does not have the number of items that its last line states');
-  return { made, end };
+  return { createdAt, end };
 }
 
 export interface BackupSummary {
-  made: string;
+  createdAt: string;
   storage: string | undefined;
   /** The number of items of each kind. */
   kinds: Readonly<Record<string, number>>;
@@ -145,13 +145,15 @@ export async function readSummary(file: FileHandle): Promise<BackupSummary | und
   const head = HEAD.safeParse(parseJson((await linesAt(0))[0] ?? ''));
   if (!head.success) return undefined;
   const end = END_LINE.safeParse(parseJson((await linesAt(Math.max(0, size - EDGE_BYTES))).at(-2) ?? ''));
-  return end.success ? { made: head.data.made, storage: head.data.storage, kinds: end.data.end.kinds } : undefined;
+  return end.success
+    ? { createdAt: head.data.createdAt, storage: head.data.storage, kinds: end.data.end.kinds }
+    : undefined;
 }
 
 function readHead(file: string, line: string): string {
   const head = HEAD.safeParse(parseJson(line));
   if (!head.success) throw notABackup(file);
-  if (head.data.version === VERSION) return head.data.made;
+  if (head.data.version === VERSION) return head.data.createdAt;
   const detail = `${file} has format ${head.data.version}; this version of Gatehouse reads ${VERSION}. Restore it with a newer version.`;
   throw new AppError('invalid_request', { detail });
 }

@@ -13,13 +13,13 @@ export function addBackupVerifyCommand(backup: Command, terminal: Terminal): voi
     .description('check that a backup is complete, unaltered, and sealed with keys in ENCRYPTION_KEYS')
     .argument('<file>', 'a file written by the backup command')
     .option('--lost-key <kid...>', 'a lost key, which need not be in ENCRYPTION_KEYS')
-    .option('--json', 'print {"file", "made", "items", "kinds", "sha256", "sealChecked"} (use npm run -s)')
+    .option('--json', 'print {"file", "createdAt", "items", "kinds", "sha256", "sealChecked"} (use npm run -s)')
     .addHelpText('after', HELP)
     .action(async (file: string, { lostKey: lostKeys = [], json = false }: { lostKey?: string[]; json?: boolean }) => {
-      const { made, end, sealChecked } = await verify(terminal, file, lostKeys);
+      const { createdAt, end, sealChecked } = await verify(terminal, file, lostKeys);
       const { items, kinds, sha256 } = end;
-      const text = textOf(file, { made, end }, sealChecked);
-      printResult(terminal, { json, data: { file, made, items, kinds, sha256, sealChecked }, text });
+      const text = textOf(file, { createdAt, end }, sealChecked);
+      printResult(terminal, { json, data: { file, createdAt, items, kinds, sha256, sealChecked }, text });
     });
 }
 
@@ -34,8 +34,8 @@ async function verify(terminal: Terminal, file: string, lostKeys: readonly strin
 const hasKeys = ({ source: { env } }: Terminal) =>
   [env.ENCRYPTION_KEYS, env.ENCRYPTION_KEYS_FILE].some((value) => value?.trim());
 
-function textOf(file: string, { made, end }: ReadBackup, sealChecked: boolean): string {
-  const summary = `${file} is complete: ${end.items.toLocaleString('en-GB')} items from ${made}.`;
+function textOf(file: string, { createdAt, end }: ReadBackup, sealChecked: boolean): string {
+  const summary = `${file} is complete: ${end.items.toLocaleString('en-GB')} items from ${createdAt}.`;
   return sealChecked
     ? `${summary}\nIt is unaltered, and ENCRYPTION_KEYS has the keys to restore it.`
     : `${summary}\nIts seal was not checked: set ENCRYPTION_KEYS to check that it is unaltered and can be restored.`;

@@ -17,13 +17,13 @@ export function define(backup: Command, terminal: Terminal): void {
     .argument('<file>', 'the file; only its owner can read it')
     .option('--force', 'overwrite an existing file')
     .option('--new-storage', 'the storage was restored, moved or started empty since the last backup in that folder')
-    .option('--json', 'print {"file", "made", "items", "kinds", "sha256", "bytes"} (use npm run -s)')
+    .option('--json', 'print {"file", "createdAt", "items", "kinds", "sha256", "bytes"} (use npm run -s)')
     .addHelpText('after', HELP)
     .action(async (file: string, options: { force?: boolean; newStorage?: boolean; json?: boolean }) => {
       const { force: replace = false, newStorage = false, json = false } = options;
       const written = await backUp(terminal, file, { replace, newStorage });
       const { items, kinds, sha256 } = written.end;
-      const data = { file, made: written.made, items, kinds, sha256, bytes: written.bytes };
+      const data = { file, createdAt: written.createdAt, items, kinds, sha256, bytes: written.bytes };
       printResult(terminal, { json, data, text: textOf(file, written) });
     });
   addBackupVerifyCommand(backup, terminal);
@@ -56,7 +56,7 @@ async function backUp(
   });
 }
 
-function textOf(file: string, { made, end, bytes }: WrittenBackup): string {
+function textOf(file: string, { createdAt, end, bytes }: WrittenBackup): string {
   const number = end.items.toLocaleString('en-GB');
-  return `${file} holds ${number} items from ${made} (${bytes.toLocaleString('en-GB')} bytes).\nSHA-256 of its items: ${end.sha256}`;
+  return `${file} holds ${number} items from ${createdAt} (${bytes.toLocaleString('en-GB')} bytes).\nSHA-256 of its items: ${end.sha256}`;
 }

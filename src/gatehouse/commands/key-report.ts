@@ -3,8 +3,13 @@ import type { KeyReport, ListedKey } from '../../shared/storage/key-report.ts';
 import type { KeyHolder } from '../../shared/storage/key-roll-call.ts';
 import { tableText } from './terminal.ts';
 
-export function keyReportText({ keys, processes }: KeyReport): string {
-  const rows = keys.map((key) => [key.kid, keyState(key), key.records.toLocaleString('en-GB'), kindsOf(key.kinds)]);
+export function keyReportText({ encryptionKeys, processes }: KeyReport): string {
+  const rows = encryptionKeys.map((key) => [
+    key.kid,
+    keyState(key),
+    key.records.toLocaleString('en-GB'),
+    kindsOf(key.kinds),
+  ]);
   return [
     tableText([['key', 'state', 'records', 'of these'], ...rows]),
     '',

@@ -17,7 +17,7 @@ export function define(keys: Command, terminal: Terminal): void {
   keys
     .command('status')
     .description('count the records that each key seals, and say which key can be removed')
-    .option(JSON_FLAG, 'print {"keys", "processes"} (use npm run -s)')
+    .option(JSON_FLAG, 'print {"encryptionKeys", "processes"} (use npm run -s)')
     .action(async ({ json = false }: JsonOption) => {
       const { readReport } = await import('./operator-keys.ts');
       const report = await readReport(terminal);

@@ -24,7 +24,7 @@ export async function assertFollowsLast(
   const difference = isOtherStorage ? 'is not the storage of' : 'has no users, unlike';
   throw new AppError('version_conflict', {
     detail:
-      `The storage ${difference} the last backup, ${last.file} of ${last.made}. If its data was lost, restore that backup. If it was ` +
+      `The storage ${difference} the last backup, ${last.file} of ${last.createdAt}. If its data was lost, restore that backup. If it was ` +
       'restored, moved or started empty on purpose, run this once with --new-storage.',
   });
 }
@@ -46,7 +46,7 @@ async function findLastBackup(folder: string): Promise<FoundBackup | undefined> 
   for (const { name } of files) {
     const file = join(folder, name);
     const summary = await summaryOf(file).catch(() => undefined);
-    if (summary && (!last || Date.parse(summary.made) > Date.parse(last.made))) last = { ...summary, file };
+    if (summary && (!last || Date.parse(summary.createdAt) > Date.parse(last.createdAt))) last = { ...summary, file };
   }
   return last;
 }

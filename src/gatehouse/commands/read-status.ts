@@ -29,7 +29,7 @@ export interface Readiness {
 /** The part of the status that is read from the storage. */
 export interface StoredStatus {
   processes: KeyHolder[];
-  keys: ListedKey[];
+  encryptionKeys: ListedKey[];
   connections: Record<Health, number>;
   /** May include recently expired ones. */
   sessions: number;
@@ -40,20 +40,20 @@ export type Status = {
   version: string;
   /** `fault`: the reason if the storage cannot be read; otherwise null. */
   storage: { name: string; schema: number; fault: string | null };
-  /** The address from which `here` was read. */
+  /** The address from which `thisMachine` was read. */
   management: string;
   /** Null if nothing listens at `management`. */
-  here: Readiness | null;
+  thisMachine: Readiness | null;
 } & (StoredStatus | typeof UNKNOWN);
 
 export async function readStatus({ source }: Terminal): Promise<Status> {
   const { values: management, faults } = loadManagementConfig(source);
   const place = readPlace(source);
   if (faults.length > 0) throw new StartRefused(faults);
-  const here = await readReadiness(management);
+  const thisMachine = await readReadiness(management);
   const { fault, stored } = await readStored(source);
   const storage = { name: place.name, schema: SCHEMA.version, fault };
-  return { version: VERSION, storage, management: hostAndPort(management), here, ...stored };
+  return { version: VERSION, storage, management: hostAndPort(management), thisMachine, ...stored };
 }
 
 /** Reads `/readyz` of the process on this machine. Null if nothing responds there. */
@@ -68,7 +68,7 @@ async function readReadiness(management: { host: string; port: number }): Promis
 }
 
 /** The stored part of the status if the storage does not respond. */
-const UNKNOWN = { processes: null, keys: null, connections: null, sessions: null, lastBackup: null };
+const UNKNOWN = { processes: null, encryptionKeys: null, connections: null, sessions: null, lastBackup: null };
 
 async function readStored(source: ConfigSource) {
   try {
@@ -82,7 +82,7 @@ async function readStored(source: ConfigSource) {
 function readStorage(source: ConfigSource): Promise<StoredStatus> {
   return withStorage(source, async (storage) => {
     const { store } = storage;
-    const [processes, listedKeys, connections, sessions, backups] = await Promise.all([
+    const [processes, encryptionKeys, connections, sessions, backups] = await Promise.all([
       callKeyRoll(store),
       listKeys(storage),
       createConnectionIndex({ store, clock: Date.now }).countByHealth(),
@@ -92,7 +92,7 @@ function readStorage(source: ConfigSource): Promise<StoredStatus> {
     const [backup] = backups.items;
     return {
       processes,
-      keys: listedKeys,
+      encryptionKeys,
       connections,
       sessions,
       lastBackup: backup ? { at: backup.at, items: backup.facts?.items ?? null } : null,

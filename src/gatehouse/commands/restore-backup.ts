@@ -29,7 +29,8 @@ export async function restoreBackup(terminal: Terminal, file: string, options: R
   const { values: lifetimes, faults } = loadSessionConfig(terminal.source);
   if (options.audit !== undefined && faults.length > 0) throw new StartRefused(faults);
   const backup = await checkBackup(terminal, file, { sealer, lostKeys: options.lostKeys });
-  const endedSteps = options.audit === undefined ? undefined : await readEnded(options.audit, Date.parse(backup.made));
+  const endedSteps =
+    options.audit === undefined ? undefined : await readEnded(options.audit, Date.parse(backup.createdAt));
   const remedy = `${howToEmpty(place)} To delete its contents and restore into it, add --replace.`;
   const { items: count, sha256 } = backup.end;
   return withStore(place, async (store) => {
@@ -42,7 +43,10 @@ export async function restoreBackup(terminal: Terminal, file: string, options: R
       items: () => readBackup(file),
       async finish() {
         await checkKeyRing(store, sealer, options.lostKeys);
-        await auditOperator(store, { event: 'storage.restored', facts: { made: backup.made, items: count, sha256 } });
+        await auditOperator(store, {
+          event: 'storage.restored',
+          facts: { createdAt: backup.createdAt, items: count, sha256 },
+        });
       },
     });
     if (!endedSteps) return { ...backup, ...filled, ended: undefined };

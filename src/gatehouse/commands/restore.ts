@@ -29,21 +29,21 @@ export function define(restore: Command, terminal: Terminal): void {
     )
     .option(
       '--json',
-      'print {"file", "made", "items", "expired"}, with --audit also "ended": [{"at", "event", "line"}] (use npm run -s)',
+      'print {"file", "createdAt", "items", "expired"}, with --audit also "ended": [{"at", "event", "line"}] (use npm run -s)',
     )
     .addHelpText('after', HELP)
     .action(async (file: string, options: Options) => {
       const { replace = false, lostKey: lostKeys = [], audit, json = false } = options;
       const { restoreBackup } = await import('./restore-backup.ts');
-      const { made, items, expired, ended } = await restoreBackup(terminal, file, { replace, lostKeys, audit });
-      const text = [textOf(made, { items, expired }), ...(ended ? endedText(ended) : [])].join('\n');
-      printResult(terminal, { json, data: { file, made, items, expired, ended }, text });
+      const { createdAt, items, expired, ended } = await restoreBackup(terminal, file, { replace, lostKeys, audit });
+      const text = [textOf(createdAt, { items, expired }), ...(ended ? endedText(ended) : [])].join('\n');
+      printResult(terminal, { json, data: { file, createdAt, items, expired, ended }, text });
     });
 }
 
-function textOf(made: string, { items, expired }: Filled): string {
+function textOf(createdAt: string, { items, expired }: Filled): string {
   const lines = [
-    `Restored ${items.toLocaleString('en-GB')} items from ${made}, and verified them by reading them again.`,
+    `Restored ${items.toLocaleString('en-GB')} items from ${createdAt}, and verified them by reading them again.`,
   ];
   if (expired > 0) lines.push(`Skipped ${expired.toLocaleString('en-GB')} that have expired since.`);
   return lines.join('\n');

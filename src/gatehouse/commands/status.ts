@@ -12,33 +12,33 @@ export function define(status: Command, terminal: Terminal): void {
   status
     .option(
       '--json',
-      'print {"version", "storage", "management", "here", "processes", "keys", "connections", "sessions", "lastBackup"} (use npm run -s)',
+      'print {"version", "storage", "management", "thisMachine", "processes", "encryptionKeys", "connections", "sessions", "lastBackup"} (use npm run -s)',
     )
     .addHelpText('after', HELP)
     .action(async ({ json = false }: { json?: boolean }) => {
       const { readStatus } = await import('./read-status.ts');
       const data = await readStatus(terminal);
       printResult(terminal, { json, data, text: textOf(data) });
-      if (!data.processes?.length || !data.here?.ready) terminal.setExitStatus(1);
+      if (!data.processes?.length || !data.thisMachine?.ready) terminal.setExitStatus(1);
     });
 }
 
 function textOf(status: Status): string {
-  const { version, storage, management, here } = status;
+  const { version, storage, management, thisMachine } = status;
   const state = storage.fault === null ? `responds, schema ${storage.schema}` : `DOES NOT RESPOND: ${storage.fault}`;
   return tableText([
     ['version', version],
     ['storage', `${storage.name}, ${state}`],
-    ['this machine', hereText(here, management)],
+    ['this machine', readinessText(thisMachine, management)],
     ...(status.processes === null ? [] : rowsOf(status)),
   ]);
 }
 
-function rowsOf({ processes, keys, connections, sessions, lastBackup }: StoredStatus): string[][] {
+function rowsOf({ processes, encryptionKeys, connections, sessions, lastBackup }: StoredStatus): string[][] {
   const byHealth = Object.entries(connections).filter(([, count]) => count > 0);
   return [
     ['processes', processes.length === 0 ? 'NONE RUNNING' : processesText(processes)],
-    ['keys', keys.map((key) => `${key.kid} (${keyState(key)})`).join(', ')],
+    ['keys', encryptionKeys.map((key) => `${key.kid} (${keyState(key)})`).join(', ')],
     [
       'connections',
       byHealth.map(([health, count]) => `${health.replaceAll('_', ' ')}: ${numberText(count)}`).join(', ') || 'none',
@@ -50,8 +50,8 @@ function rowsOf({ processes, keys, connections, sessions, lastBackup }: StoredSt
 
 const numberText = (count: number) => count.toLocaleString('en-GB');
 
-function hereText(here: Readiness | null, management: string): string {
-  if (here === null) return `nothing responds at ${management} (MANAGEMENT_HOST, MANAGEMENT_PORT)`;
-  if (here.ready === null) return `something responds at ${management}, but not as this version of Gatehouse does`;
-  return here.ready ? 'ready' : `NOT READY: ${here.reason ?? 'no reason given'}`;
+function readinessText(readiness: Readiness | null, management: string): string {
+  if (readiness === null) return `nothing responds at ${management} (MANAGEMENT_HOST, MANAGEMENT_PORT)`;
+  if (readiness.ready === null) return `something responds at ${management}, but not as this version of Gatehouse does`;
+  return readiness.ready ? 'ready' : `NOT READY: ${readiness.reason ?? 'no reason given'}`;
 }

@@ -122,7 +122,7 @@ export interface Events {
   }): void;
   /** A counted call of a service. Not logged: the audit trail has an entry for each kind of call and hour. */
   relayCalled(facts: { app: string | undefined; outcome: 'succeeded' | 'failed' | 'refused' }): void;
-  binLookedUp(facts: { source: string; count: number }): void;
+  binLookedUp(facts: { result: string; count: number }): void;
   binServiceFailed(facts: { reason: string }): void;
   /** This process now uses an imported data set. */
   binDatasetLoaded(facts: { source: string; rows: number; badRows: number; conflicts: number }): void;
@@ -287,7 +287,7 @@ function loggedEvents({ logger, metrics }: { logger: Logger; metrics: Metrics })
     },
     revocationEnded: (facts) => line(facts.outcome === 'confirmed' ? 'info' : 'error', 'revocation ended')(facts),
     relayCalled: ({ app, outcome }) => metrics.relayCalls.inc(app, outcome),
-    binLookedUp: ({ source, count }) => metrics.binLookups.inc({ source }, count),
+    binLookedUp: ({ result, count }) => metrics.binLookups.inc({ result }, count),
     binServiceFailed(facts) {
       metrics.binServiceFailures.inc({ reason: facts.reason });
       line('warn', 'BIN lookup service failed')(facts);

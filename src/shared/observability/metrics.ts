@@ -74,7 +74,7 @@ export interface Metrics {
   connectLinksUsed: Counter;
   reconnectsNeeded: Counter<'cause'>;
   scopesMissing: Counter;
-  binLookups: Counter<'source'>;
+  binLookups: Counter<'result'>;
   binServiceFailures: Counter<'reason'>;
   /** Problem responses, including those to requests that reach no route. */
   problems: Counter<'code'>;
@@ -225,8 +225,8 @@ export function createMetrics(droppedLines: () => number = () => 0): Metrics {
     scopesMissing: counter('connections_scopes_missing', 'Connections found to lack scopes that their app requires.'),
     binLookups: counter(
       'bin_lookups',
-      'BIN lookups, by source of the record or by problem.',
-      'source',
+      'BIN lookups, by the source of the record, or by the reason why there is none.',
+      'result',
       LABEL_VALUES.binLookups,
     ),
     binServiceFailures: counter(

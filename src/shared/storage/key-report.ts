@@ -29,7 +29,7 @@ export interface ListedKey {
 
 export interface KeyReport {
   /** `records`: how many the key seals. `kinds`: the number of records of each kind. */
-  keys: (ListedKey & { records: number; kinds: Record<string, number> })[];
+  encryptionKeys: (ListedKey & { records: number; kinds: Record<string, number> })[];
   processes: KeyHolder[];
 }
 
@@ -39,12 +39,12 @@ export async function reportKeys(storage: Storage): Promise<KeyReport> {
     countSealed(storage.store, storage.sealer),
     callKeyRoll(storage.store),
   ]);
-  const keys = (await listKeys(storage, [...counts.keys()])).map((key) => ({
+  const encryptionKeys = (await listKeys(storage, [...counts.keys()])).map((key) => ({
     ...key,
     records: sumOf(counts.get(key.kid)),
     kinds: Object.fromEntries(counts.get(key.kid) ?? []),
   }));
-  return { keys, processes };
+  return { encryptionKeys, processes };
 }
 
 /** Lists the keys that are in ENCRYPTION_KEYS or in use, and the additional ones. Reads no record. */

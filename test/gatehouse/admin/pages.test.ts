@@ -221,7 +221,7 @@ policy # Test a call
   See how each rule would judge the call of a service. Nothing is sent.
   E-mail address or ID. Leave empty for a service account. / IP address of the service
   [select proof=] · *assertion User assertion · id_token ID token, for an access token · none None: named without proof
-  [checkbox fullScope=yes] The call requests fewer scopes, and the provider issues no narrower token
+  [checkbox narrowingUnavailable=yes] The call requests fewer scopes, and the provider issues no narrower token
   Applies to access tokens only.
   The result appears here: each rule with its result, and the call in curl, TypeScript and Python.
 relay-tokens/{nightly}/test # nightly

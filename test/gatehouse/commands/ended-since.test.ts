@@ -187,7 +187,7 @@ test.each([
   ['', 'it has no entry'],
   ['\n\n', 'it has no entry'],
   ['CREATE TABLE x;\n', 'line 1 is not an entry'],
-  ['{"format":"gatehouse-backup","version":1,"made":"2026-11-21T03:15:00Z"}\n', 'line 1 is not an entry'],
+  ['{"format":"gatehouse-backup","version":1,"createdAt":"2026-11-21T03:15:00Z"}\n', 'line 1 is not an entry'],
   [`${entryLine({ event: 'user.deleted', target: 'u1' })}\n{"at":"yesterday"}\n`, 'line 2 is not an entry'],
   [entryLine({ event: 'user.deleted', target: 'secret' }).slice(0, -20), 'line 1 is not an entry'],
 ])('refuses a file that is not an export: %j', async (text, why) => {

@@ -98,7 +98,7 @@ for (const kind of ['SQLite', 'Redis'] satisfies StoreKind[]) {
       expect((await fleet.thread(fleet.member(0), user)).status).toBe(200);
       const status = JSON.parse((await run(secondKey, 'status', '--json')).stdout);
       expect(status).toMatchObject({
-        keys: [
+        encryptionKeys: [
           {
             kid: secondId,
             encrypts: true,
@@ -145,7 +145,7 @@ for (const kind of ['SQLite', 'Redis'] satisfies StoreKind[]) {
       const response = await fleet.thread(fleet.member(0), user);
       expect([response.status, JSON.parse(response.body).code]).toEqual([401, 'sign_in_required']);
       const status = JSON.parse((await run(thirdKey, 'status', '--json')).stdout);
-      expect(status.keys).toContainEqual(
+      expect(status.encryptionKeys).toContainEqual(
         expect.objectContaining({ kid: secondId, configured: false, kinds: { grant: 1 }, removable: true }),
       );
       // The next sign-in connects the user again.

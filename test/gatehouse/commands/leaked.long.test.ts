@@ -140,8 +140,8 @@ test('an encryption key: every record is sealed with a new one, and users notice
   expect(operator.file('encryption-keys')).toBe(newKey);
   expect(newKey).not.toBe(leakedKeys);
   expect(await readThread()).toBe(200);
-  const { keys } = JSON.parse((await runCommand(['keys', 'status', '--json'], site.env)).stdout);
-  expect(keys).toMatchObject([{ kid: newKey.split(':')[0], encrypts: true }]);
+  const { encryptionKeys } = JSON.parse((await runCommand(['keys', 'status', '--json'], site.env)).stdout);
+  expect(encryptionKeys).toMatchObject([{ kid: newKey.split(':')[0], encrypts: true }]);
   expect((await runCommand(['keys', 'status'], { ...site.env, ENCRYPTION_KEYS: leakedKeys })).status).toBe(78);
 });
 

@@ -46,9 +46,9 @@ describe.each(['SQLite', 'Redis'])('on %s', (kind) => {
       version: VERSION,
       storage: { name, schema: expect.any(Number), fault: null },
       management: expect.stringMatching(/^127\.0\.0\.1:\d+$/),
-      here: { ready: true },
+      thisMachine: { ready: true },
       processes: [expect.objectContaining({ encryptsWith: kid, decryptsWith: [kid] })],
-      keys: [expect.objectContaining({ kid, encrypts: true, configured: true })],
+      encryptionKeys: [expect.objectContaining({ kid, encrypts: true, configured: true })],
       connections: expect.objectContaining({ active: 1, reconnect_needed: 0 }),
       sessions: 1,
       lastBackup: null,
@@ -66,7 +66,7 @@ describe.each(['SQLite', 'Redis'])('on %s', (kind) => {
     const port = String(await freePort());
     const { status, stdout } = await run(['status', '--json'], { MANAGEMENT_PORT: port });
     expect(status).toBe(1);
-    expect(JSON.parse(stdout)).toMatchObject({ here: null, management: `127.0.0.1:${port}`, processes: [{}] });
+    expect(JSON.parse(stdout)).toMatchObject({ thisMachine: null, management: `127.0.0.1:${port}`, processes: [{}] });
     const text = (await run(['status'], { MANAGEMENT_PORT: port })).stdout;
     expect(text).toContain(`nothing responds at 127.0.0.1:${port} (MANAGEMENT_HOST, MANAGEMENT_PORT)`);
   });

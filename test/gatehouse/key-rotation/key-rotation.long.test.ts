@@ -146,7 +146,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('with %s', (kind) => {
 
   test.skipIf(missing)('R88 the dates of signing keys: when each was made, and when the next one signs', async () => {
     await admin.call('POST', '/keys/rotate-signing', {});
-    const signing = (await readKeys()).signing as { active: boolean; createdAt: string; signsFrom: string }[];
+    const signing = (await readKeys()).signingKeys as { active: boolean; createdAt: string; signsFrom: string }[];
     expect(signing.map(({ active }) => active)).toEqual([true, false]);
     const [now, next] = signing.map(({ createdAt, signsFrom }) => Date.parse(signsFrom) - Date.parse(createdAt));
     expect([now, next]).toEqual([0, 86_400_000]);

@@ -24,7 +24,7 @@ test('every series whose increase an alert watches starts at 0', async () => {
   for (const labels of ['app="other",peer="provider"', 'app="other",peer="platform"', 'app="none",peer="webhook"'])
     expect(outcomesOf('outbound_requests', labels)).toEqual(LABEL_VALUES.outboundRequests);
   expect(valuesOf('reconnects_needed', 'cause')).toEqual(LABEL_VALUES.reconnectsNeeded);
-  expect(valuesOf('bin_lookups', 'source')).toEqual(LABEL_VALUES.binLookups);
+  expect(valuesOf('bin_lookups', 'result')).toEqual(LABEL_VALUES.binLookups);
   expect(valuesOf('bin_service_failures', 'reason')).toEqual(LABEL_VALUES.binServiceFailures);
   expect(valuesOf('spans', 'outcome')).toEqual(LABEL_VALUES.spans);
   expect(valuesOf('counts_lost', 'kind')).toEqual(LABEL_VALUES.countsLost);

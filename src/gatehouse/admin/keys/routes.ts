@@ -78,7 +78,7 @@ type SigningKey = z.output<typeof signingKey>;
 
 const keysJson = z.object({
   countedAt: z.iso.datetime().nullable().describe('null until the first count is complete; call again later'),
-  encryption: z.array(
+  encryptionKeys: z.array(
     z.object({
       kid: z.string(),
       encrypts: z.boolean().describe('true for the first key of ENCRYPTION_KEYS'),
@@ -92,8 +92,8 @@ const keysJson = z.object({
   ),
   due: z.int().nullable().describe('the number of records sealed by other keys than the first; null until counted'),
   rotation: rotationJson.nullable().describe('the last rotation started in the browser or by this API, within 30 days'),
-  processes: z.int().nullable().describe('the number of processes at the time of the count'),
-  signing: z.array(signingKey),
+  processCount: z.int().nullable().describe('the number of processes at the time of the count'),
+  signingKeys: z.array(signingKey),
 });
 
 export function keyRoutes(parts: AdminParts) {
@@ -133,8 +133,8 @@ export function keyRoutes(parts: AdminParts) {
       signsFrom: isoTime(signsFrom),
     }));
 
-  const countToEncrypt = ({ keys }: CountedReport) =>
-    keys.filter(({ encrypts }) => !encrypts).reduce((sum, { records }) => sum + records, 0);
+  const countToEncrypt = ({ encryptionKeys }: CountedReport) =>
+    encryptionKeys.filter(({ encrypts }) => !encrypts).reduce((sum, { records }) => sum + records, 0);
 
   const rotate = (req: Request) => audited(audit, req, { event: 'signing_key.rotated' }, () => ownKeys.rotate());
 
@@ -193,12 +193,13 @@ export function keyRoutes(parts: AdminParts) {
       async () => {
         const rotation = (await keyRotation.progress()) ?? null;
         const [report, signing] = await Promise.all([latestReport(rotation ?? undefined), signingKeys()]);
+        const stored = { rotation, signingKeys: signing };
         if (report) {
-          const { countedAt, keys: encryption, processes } = report;
-          return { countedAt, encryption, due: countToEncrypt(report), rotation, processes: processes.length, signing };
+          const { countedAt, encryptionKeys, processes } = report;
+          return { ...stored, countedAt, encryptionKeys, due: countToEncrypt(report), processCount: processes.length };
         }
-        const encryption = (await listKeys(storage)).map((key) => ({ ...key, records: null, kinds: null }));
-        return { countedAt: null, encryption, due: null, rotation, processes: null, signing };
+        const encryptionKeys = (await listKeys(storage)).map((key) => ({ ...key, records: null, kinds: null }));
+        return { ...stored, countedAt: null, encryptionKeys, due: null, processCount: null };
       },
     ),
 

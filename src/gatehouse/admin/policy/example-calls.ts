@@ -16,7 +16,7 @@ export interface ExampleCall {
   userId: string | undefined;
   serviceAccount: string | undefined;
   proof: 'assertion' | 'id_token' | 'none';
-  fullScope: boolean;
+  narrowingUnavailable: boolean;
 }
 
 export interface Examples {
@@ -82,7 +82,7 @@ function assertionCommand(publicHref: string) {
 }
 
 function requestOf(call: ExampleCall): ExampleRequest {
-  const { scope, app, route, userId, proof, serviceAccount, fullScope } = call;
+  const { scope, app, route, userId, proof, serviceAccount, narrowingUnavailable } = call;
   const unprovenUser = proof === 'none' ? userId : undefined;
   const assertion: Fields = [['Gatehouse-User-Assertion', PROOF]];
   const account: Fields = [['Gatehouse-Service-Account', serviceAccount ?? '']];
@@ -117,7 +117,7 @@ function requestOf(call: ExampleCall): ExampleRequest {
         ['subject_token', unprovenUser ?? provenSubject],
         ['subject_token_type', TOKEN_TYPES[unprovenUser === undefined && proof === 'none' ? 'assertion' : proof]],
         ...(app === undefined ? [] : ([['audience', app]] as const)),
-        ...(fullScope ? ([['scope', 'openid']] as const) : []),
+        ...(narrowingUnavailable ? ([['scope', 'openid']] as const) : []),
       ];
       return { url: '/relay/token', headers: [], form };
     }

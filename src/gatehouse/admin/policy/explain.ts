@@ -26,7 +26,7 @@ export const questionSchema = z.strictObject({
     .enum(PROOFS)
     .default('assertion')
     .describe('the proof of the user; an ID token requires acceptIdTokens, and none requires assertUser'),
-  fullScope: z
+  narrowingUnavailable: z
     .boolean()
     .default(false)
     .describe('token exchange: fewer scopes are requested than granted, and the provider issues no narrower token'),
@@ -99,7 +99,7 @@ export function createExplain({ relay, connectedApps, grants, users, publicUrl, 
       everyUser: scope === 'connections:read' && subject === undefined,
       address,
       now: clock(),
-      fullScope: isExchange && question.fullScope,
+      fullScope: isExchange && question.narrowingUnavailable,
       idToken: isExchange && proof === 'id_token',
     };
   };
@@ -108,7 +108,7 @@ export function createExplain({ relay, connectedApps, grants, users, publicUrl, 
     refuseTwoSubjects(question);
     const userId = await findUserId(question);
     const call = await callOf(question, userId);
-    const { scope, proof, fullScope, serviceAccount } = question;
+    const { scope, proof, narrowingUnavailable, serviceAccount } = question;
     const route = routeOf(call.app, question.route);
     const decision = decide(token, call);
     const incomplete = decision.allowed ? incompleteText(call, question) : undefined;
@@ -117,7 +117,9 @@ export function createExplain({ relay, connectedApps, grants, users, publicUrl, 
       rules: checkRules(token, call),
       conditions: await conditionsOf({ apps, connections }, call, question.route),
       userId: userId ?? null,
-      examples: exampleCalls(publicUrl.href, { scope, app: call.app, route, userId, serviceAccount, proof, fullScope }),
+      examples: exampleCalls(publicUrl.href, {
+        ...{ scope, app: call.app, route, userId, serviceAccount, proof, narrowingUnavailable },
+      }),
     };
   };
 }

@@ -56,7 +56,7 @@ export function policyRoutes(parts: AdminParts) {
       userId = '',
       serviceAccount = '',
       proof,
-      fullScope,
+      narrowingUnavailable,
       address,
     } = question;
     const allItems = { limit: Number.POSITIVE_INFINITY };
@@ -81,7 +81,7 @@ export function policyRoutes(parts: AdminParts) {
           proof,
           // The default is the address of the administrator.
           address: queryField(req, 'address') === undefined ? req.context.address : address,
-          fullScope: fullScope ? 'yes' : '',
+          narrowingUnavailable: narrowingUnavailable ? 'yes' : '',
         },
         faults,
       },
@@ -119,7 +119,7 @@ function questionOf(req: Request, relayToken: string | undefined): Question {
     serviceAccount: field('serviceAccount'),
     address: field('address') ?? '',
     proof: PROOFS.find((proof) => proof === field('proof')) ?? 'assertion',
-    fullScope: field('fullScope') === 'yes',
+    narrowingUnavailable: field('narrowingUnavailable') === 'yes',
   };
 }
 

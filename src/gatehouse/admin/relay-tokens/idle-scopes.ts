@@ -97,7 +97,7 @@ export async function callsOf(
   const proof = assertUser && userId !== undefined ? 'none' : 'assertion';
   const { items } = await accounts.page({ limit: 1, filter: (account) => account.app === app });
   const callOf = (scope: RelayScope): ExampleCall => ({
-    ...{ scope, app, route, proof, fullScope: false },
+    ...{ scope, app, route, proof, narrowingUnavailable: false },
     // Only a token that may name users can list the connections of all.
     userId: scope === 'connections:read' && !assertUser ? (userId ?? 'USER') : userId,
     serviceAccount: callsPlatform(scope) && users === 'none' ? items[0]?.id : undefined,

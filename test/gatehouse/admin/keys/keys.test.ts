@@ -23,9 +23,9 @@ test('the first request does not wait for the count, and later ones have it', as
   ]);
   expect(json).toMatchObject({
     countedAt: null,
-    encryption: [{ kid, encrypts: true, configured: true, removable: false, records: null, kinds: null }],
-    processes: null,
-    signing: [{ active: true }],
+    encryptionKeys: [{ kid, encrypts: true, configured: true, removable: false, records: null, kinds: null }],
+    processCount: null,
+    signingKeys: [{ active: true }],
   });
   expect([page.body.includes(kid), page.body.includes('Counting…')]).toEqual([true, true]);
   expect(page.headers.get('refresh')).toBe('2');
@@ -38,9 +38,9 @@ test('R48: API and page show how many records each key seals, and never a key', 
   const { status, json } = await getJson(agent, `${site.url}/admin/api/keys`);
   expect(status).toBe(200);
   expect(json).toMatchObject({
-    encryption: [{ kid, encrypts: true, configured: true, removable: false, kinds: { grant: 1 } }],
-    processes: 1,
-    signing: [{ active: true }],
+    encryptionKeys: [{ kid, encrypts: true, configured: true, removable: false, kinds: { grant: 1 } }],
+    processCount: 1,
+    signingKeys: [{ active: true }],
   });
   const page = await agent.get(`${site.url}/admin/keys`);
   expect(page.status).toBe(200);
@@ -100,7 +100,7 @@ test('R88: publishing the next signing key twice publishes one key, with an audi
     expect(status).toBe(204);
   }
   const { json: published } = await getJson(agent, `${site.url}/admin/api/keys`);
-  expect((published.signing as { active: boolean }[]).map(({ active }) => active).sort()).toEqual([false, true]);
+  expect((published.signingKeys as { active: boolean }[]).map(({ active }) => active).sort()).toEqual([false, true]);
   const { json: trail } = await getJson(agent, `${site.url}/admin/api/audit?event=signing_key.rotated`);
   expect(trail.items).toHaveLength(2);
 });

@@ -104,7 +104,11 @@ describe('the shell command that gets an assertion', () => {
 
   test('uses the cookie name of HTTPS', () => {
     const call = { scope: 'threads:read', app: 'a', userId: undefined, serviceAccount: undefined } as const;
-    const { assertion } = exampleCalls('https://g.example', { ...call, proof: 'assertion', fullScope: false });
+    const { assertion } = exampleCalls('https://g.example', {
+      ...call,
+      proof: 'assertion',
+      narrowingUnavailable: false,
+    });
     expect(assertion?.cookie).toBe('__Host-gatehouse');
   });
 });
@@ -130,7 +134,7 @@ describe.each(LANGUAGES)('in %s', (language) => {
     ['connect_links:create', () => ({ user }), userAssertion, /"url":"http/],
     ['token:exchange', () => ({ proof: 'none', user }), noProof, /"access_token":/],
     ['token:exchange', () => ({ user }), userAssertion, /"access_token":/],
-    ['token:exchange', () => ({ user, fullScope: 'yes' }), userAssertion, /"access_token":/],
+    ['token:exchange', () => ({ user, narrowingUnavailable: 'yes' }), userAssertion, /"access_token":/],
   ];
 
   test.each(CASES)('%s works without changes', async (scope, question, proof, expectedOutput) => {
@@ -141,7 +145,7 @@ describe.each(LANGUAGES)('in %s', (language) => {
   test('quotes texts with quotation marks, line breaks and dollar signs', async () => {
     const hostileText = `a'b"c$(touch ${directory}/gone)\`d\`\${e}\\\n<f>`;
     const call = { scope: 'threads:read', app: hostileText, userId: undefined, serviceAccount: undefined } as const;
-    const examples = exampleCalls(site.url, { ...call, proof: 'assertion', fullScope: false });
+    const examples = exampleCalls(site.url, { ...call, proof: 'assertion', narrowingUnavailable: false });
     const printed = await outputOf(language, examples[language], { ASSERTION: 'none' });
     expect(printed).toContain('not_allowed');
     const linkExamples = exampleCalls(site.url, {
@@ -149,7 +153,7 @@ describe.each(LANGUAGES)('in %s', (language) => {
       scope: 'connect_links:create',
       proof: 'none',
       userId: hostileText,
-      fullScope: false,
+      narrowingUnavailable: false,
     });
     expect(await outputOf(language, linkExamples[language])).toContain('invalid_request');
     expect(existsSync(join(directory, 'gone'))).toBe(false);

@@ -40,9 +40,9 @@ describe.each([
   ['an ID token', 'strict', { ...EXCHANGE, proof: 'id_token' }, 'acceptIdTokens'],
   ['an ID token, if that is allowed', 'open', { ...EXCHANGE, proof: 'id_token' }, undefined],
   ['an ID token, which counts only in an exchange', 'strict', { ...CALL, proof: 'id_token' }, undefined],
-  ['a token that is not narrowed', 'strict', { ...EXCHANGE, fullScope: true }, 'fullScope'],
-  ['a token that is not narrowed, if that is allowed', 'open', { ...EXCHANGE, fullScope: true }, undefined],
-  ['a call that is never narrowed', 'strict', { ...CALL, fullScope: true }, undefined],
+  ['a token that is not narrowed', 'strict', { ...EXCHANGE, narrowingUnavailable: true }, 'fullScope'],
+  ['a token that is not narrowed, if that is allowed', 'open', { ...EXCHANGE, narrowingUnavailable: true }, undefined],
+  ['a call that is never narrowed', 'strict', { ...CALL, narrowingUnavailable: true }, undefined],
   ['a BIN lookup, which needs neither user nor app', 'bins', { ...CALL, scope: 'bin:read' }, undefined],
   ['a scope that the token lacks', 'bins', CALL, 'scopes'],
   ['a network that the token may not be used from', 'strict', { ...CALL, address: '10.0.0.1' }, 'networks'],
@@ -61,9 +61,9 @@ describe.each([
   });
 
   test('by page, which keeps the entered values', async () => {
-    const { fullScope = false, ...callFields } = { fullScope: undefined, ...call };
+    const { narrowingUnavailable = false, ...callFields } = { narrowingUnavailable: undefined, ...call };
     const fields: Record<string, string> = { token: String(tokens[token]), user: userId, ...callFields };
-    if (fullScope) fields.fullScope = 'yes';
+    if (narrowingUnavailable) fields.narrowingUnavailable = 'yes';
 
     const page = await agent.get(`${site.url}/admin/policy?${new URLSearchParams(fields)}`);
 
