@@ -1,6 +1,5 @@
 /** Business events: a function for each. They go to the log, the metrics and the listeners. */
 import type { Logger } from 'pino';
-import type { RevocationOutcome } from '../provider/provider-reply.ts';
 import type { LABEL_VALUES, Metrics } from './metrics.ts';
 import type { StorageFault } from './storage-watch.ts';
 
@@ -95,7 +94,7 @@ export interface Events {
     app: string;
     /** Undefined if its record could not be read. */
     connection: string | undefined;
-    revocation: RevocationOutcome | 'pending';
+    revocation: 'revoked' | 'unsupported' | 'unconfirmed' | 'pending';
     /** The provider's status and error code, where it was called. */
     reply?: { status?: number | undefined; error?: string | undefined } | undefined;
     by?: By | undefined;

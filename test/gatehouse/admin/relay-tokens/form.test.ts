@@ -124,7 +124,7 @@ describe('the first call of a new token', () => {
     app: 'crm',
     route: undefined,
     userId: undefined,
-    fullScope: false,
+    narrowingUnavailable: false,
     serviceAccount: undefined,
   };
 
