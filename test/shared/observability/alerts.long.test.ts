@@ -246,7 +246,7 @@ const QUIET_SCENARIOS: Record<string, Scenario> = {
       counter('outbound_refused', {}, risesOnce()),
       counter('slow_name_lookups', {}, risesOnce()),
       counter('bin_service_failures', { reason: 'timeout' }, risesOnce()),
-      counter('bin_lookups', { source: 'bin_quota_exhausted' }, risesOnce()),
+      counter('bin_lookups', { result: 'bin_quota_exhausted' }, risesOnce()),
       counter('spans', { outcome: 'lost' }, risesOnce()),
       ...sessions(() => 0, risesOnce()),
     ],
@@ -306,7 +306,7 @@ const QUIET_SCENARIOS: Record<string, Scenario> = {
       counter('reconnects_needed', { cause: 'grant_refused' }, rises(0.3)),
       counter('outbound_refused', {}, rises(0.5)),
       counter('bin_service_failures', { reason: 'timeout' }, rises(0.3)),
-      counter('bin_lookups', { source: 'bin_quota_exhausted' }, rises(0.05)),
+      counter('bin_lookups', { result: 'bin_quota_exhausted' }, rises(0.05)),
       platformCalls('platform', '2xx', rises(2)),
       platformCalls('platform', '4xx', rises(8)),
       onAllProcesses(LAST_BACKUP, () => 25.5 * HOUR),
@@ -479,7 +479,7 @@ const FIRING_SCENARIOS: Record<string, Scenario> = {
     fires: ['GatehouseBinServiceFails'],
   },
   'a quota that is used up': {
-    changes: [counter('bin_lookups', { source: 'bin_quota_exhausted' }, rises(1, HOUR / 2))],
+    changes: [counter('bin_lookups', { result: 'bin_quota_exhausted' }, rises(1, HOUR / 2))],
     fires: ['GatehouseBinQuotaSpent'],
   },
   'a lost audit entry': {
