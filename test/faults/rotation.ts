@@ -26,7 +26,7 @@ export interface RotationTally {
 }
 
 interface StatusReport {
-  keys: {
+  encryptionKeys: {
     kid: string;
     encrypts: boolean;
     configured: boolean;
@@ -108,8 +108,8 @@ async function killRotation(
   program.signal('SIGKILL');
   await program.ended;
   const report = await statusOf(env);
-  const [sealing, opening] = report.keys;
-  expect(report.keys).toHaveLength(2);
+  const [sealing, opening] = report.encryptionKeys;
+  expect(report.encryptionKeys).toHaveLength(2);
   expect(sealing).toMatchObject({ kid: newKid, encrypts: true, removable: false });
   expect(opening).toMatchObject({ encrypts: false, configured: true, removable: false });
   expect((sealing?.kinds.grant ?? 0) + (opening?.kinds.grant ?? 0)).toBe(grants);
