@@ -1,5 +1,5 @@
 /** Runs `npm run gatehouse -- COMMAND`: the command line for operators. */
-import './node-version.cjs';
+import './node.cjs';
 import { existsSync, readFileSync } from 'node:fs';
 import { runCommandLine } from './gatehouse/commands/run.ts';
 import { settingsOfDemo } from './shared/config/running-demo.ts';

@@ -1,14 +1,10 @@
 /** Runs `npm start`: Gatehouse with the settings of the environment, until a signal ends it. */
-import './node-version.cjs';
+import './node.cjs';
 import { existsSync } from 'node:fs';
-import { setFlagsFromString } from 'node:v8';
 import { EX_CONFIG, failureText, StartRefused } from './shared/errors.ts';
 import { reloadOnSignal, stopOnSignals } from './shared/http/signals.ts';
 import { openLogSink } from './shared/observability/log-sink.ts';
 
-// With hundreds of concurrent calls, V8 would begin to allocate what one call needs among the objects that last, and
-// collect it two to three times as slowly.
-setFlagsFromString('--no-allocation-site-pretenuring');
 if (existsSync('.env')) process.loadEnvFile('.env');
 const logs = openLogSink(process.stdout.fd);
 // Loaded after the signal handlers are set, because loading takes most of the start.

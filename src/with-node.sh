@@ -13,6 +13,6 @@ export UV_THREADPOOL_SIZE="${UV_THREADPOOL_SIZE-64}"
 # An older Node fails on the first line of TypeScript, with a message that does not say why.
 if [ "$1" = node ]; then
   shift
-  set -- node --require "$PWD/src/node-version.cjs" "$@"
+  set -- node --require "$PWD/src/node.cjs" "$@"
 fi
 exec "$@"

@@ -52,7 +52,7 @@ describe.each([
 });
 
 test('the check uses no TypeScript and no newer syntax, so that old Node versions can run it', () => {
-  const text = readFileSync(join(root, 'src', 'node-version.cjs'), 'utf8');
+  const text = readFileSync(join(root, 'src', 'node.cjs'), 'utf8');
   expect(text).not.toMatch(/\bimport\b|\?\.|\?\?|=>|\basync\b|node:/);
 });
 
