@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { z } from 'zod';
 import { createBinService } from '../../src/bin-lookup-service/service.ts';
 import { type RunningGatehouse, startGatehouse } from '../../src/gatehouse/start.ts';
 import { type Sandbox, type SandboxOptions, startSandbox } from '../../src/sandbox/sandbox.ts';
@@ -10,6 +11,7 @@ import { generateKeys } from '../../src/sandbox/signing-keys.ts';
 import type { EventLoopMonitor } from '../../src/shared/http/limits.ts';
 import { containsCardNumber } from '../../src/shared/observability/card-numbers.ts';
 import { once } from '../../src/shared/once.ts';
+import { connectedAppSchema } from '../../src/shared/provider/connected-app.ts';
 import { generateEncryptionKey } from '../../src/shared/storage/key-ring.ts';
 import { createUserAgent, type Page, type UserAgent } from './browserless.ts';
 import { watchedLog, watchSecrets } from './log-watch.ts';
@@ -83,6 +85,13 @@ export async function startSite(options: SiteOptions = {}): Promise<TestSite> {
   }
 }
 
+/** The members of a registration that have a default, which a change by API must name. */
+export const APP_DEFAULTS = Object.fromEntries(
+  Object.entries(connectedAppSchema.shape).flatMap(([name, schema]) =>
+    schema instanceof z.ZodDefault ? [[name, schema.parse(undefined)]] : [],
+  ),
+);
+
 /** Returns the entry of a connected app of the sandbox. */
 export function sandboxApp(
   { url, sandbox }: { url: string; sandbox: Sandbox },
@@ -90,6 +99,7 @@ export function sandboxApp(
   changes: Record<string, unknown> = {},
 ): Record<string, unknown> {
   return {
+    ...APP_DEFAULTS,
     id,
     name: `Collaboration ${id}`,
     issuer: sandbox.issuer,
@@ -99,7 +109,6 @@ export function sandboxApp(
     callbackUrls: [`${url}/oauth/callback/${changes.id ?? id}`],
     apiBaseUrl: sandbox.platformUrl,
     signIn: { allow: 'everyone' },
-    disabled: false,
     ...changes,
   };
 }

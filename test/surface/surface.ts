@@ -40,7 +40,7 @@ export async function currentSurface(document: ApiDocument): Promise<Surface> {
     responses: { ...responsesOf(document), ...readiness(), ...binServiceResponses() },
     pages: Object.fromEntries(pagesBeside(document).map((page) => [page, {}])),
     problems: statuses(PROBLEMS),
-    'problems of the BIN lookup service': statuses(LOOKUP_PROBLEMS),
+    'problems of the BIN lookup service': statuses({ ...LOOKUP_PROBLEMS, ...refusedBeforeLookup }),
     webhooks: await webhookMessages(),
     metrics: metrics(),
     'audit events': Object.fromEntries(Object.keys(AUDIT_EVENTS).map((event) => [event, {}])),
@@ -127,6 +127,10 @@ function responsesOf({ paths, components }: ApiDocument): Surface[string] {
   );
   return Object.fromEntries([problem, ...listed]);
 }
+
+const { starting, too_large, overloaded } = PROBLEMS;
+/** The BIN lookup service refuses requests before a lookup with these. */
+const refusedBeforeLookup = { starting, too_large, overloaded };
 
 const BIN_LOOKUP = 'BIN lookup service: GET /{bin}';
 const CONFIRMATION = 'BIN lookup service: POST /account/confirmations';

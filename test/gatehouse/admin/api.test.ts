@@ -100,7 +100,7 @@ POST admin-tokens {"name":"long","scope":"read","expiresAt":"2042-03-05T10:00:00
 POST policy/explain {"name":"","events":[],"scopes":["x"],"url":"x"}
   #/relayToken #/address: Enter a string. #/scope: Use one of: "threads:read", "api:call", "bin:read", "token:exchange", "connections:read", "connect_links:create". #: Remove unknown names: "name", "events", "scopes", "url".
 PUT connected-apps/platform {}
-  #/name #/issuer #/clientId: Enter a string. #/scopes #/callbackUrls: Enter an array. #/disabled: Add this member: a change cannot leave it out. #/version: Enter a number.
+  #/name #/issuer #/clientId: Enter a string. #/tokenEndpointAuthMethod #/threadPath #/routes #/returnUrls #/endsEarlierTokens #/par #/dpop #/providerSignOut #/disabled: Add this member: a change cannot leave it out. #/scopes #/callbackUrls: Enter an array. #/version: Enter a number.
 PUT relay-tokens/{nightly} {}
   #/name: Enter a string. #/scopes: Enter an array. #/apps #/routes #/networks #/assertUser #/fullScope #/acceptIdTokens #/binCallsPerMonth: Add this member: a change cannot leave it out. #/users: Use "all", "none", or a list of user ids. #/expiresAt: Enter a time such as 2027-01-31T00:00:00Z. #/version: Enter a number.
 PUT webhooks/{webhook} {}

@@ -1,5 +1,6 @@
 /** R146: two administrators change one record, with forms that both opened before either saved. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { connectedAppSchema } from '../../../src/shared/provider/connected-app.ts';
 import type { Page, UserAgent } from '../../support/browserless.ts';
 import { CLIENT_SECRET, sandboxApp, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 import { openStorageOf, type StorageAccess, sessionOf } from '../grants/storage-access.ts';
@@ -279,19 +280,7 @@ const changeByApi = (path: string, { clientSecret: _, ...record }: Record<string
 
 /** The members that a change takes. */
 function onlyRegistration(record: Record<string, unknown>): Record<string, unknown> {
-  const names = [
-    'name',
-    'issuer',
-    'clientId',
-    'scopes',
-    'callbackUrls',
-    'tokenEndpointAuthMethod',
-    'apiBaseUrl',
-    'routes',
-    'signIn',
-    'disabled',
-    'version',
-  ];
+  const names = [...Object.keys(connectedAppSchema.shape), 'version'];
   return Object.fromEntries(Object.entries(record).filter(([name]) => names.includes(name)));
 }
 

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { UserAgent } from '../../support/browserless.ts';
-import { startWithoutSandbox, type TestGatehouse } from '../../support/gatehouse.ts';
+import { APP_DEFAULTS, startWithoutSandbox, type TestGatehouse } from '../../support/gatehouse.ts';
 import { missingCurl, skipIfMissing } from '../../support/missing.ts';
 import { freePort } from '../../support/ports.ts';
 import { JSON_BODY, sendRequest } from '../../support/send-request.ts';
@@ -92,7 +92,9 @@ test('the lines of restore --audit end only the records that were ended since', 
   await callAdmin('DELETE', '/connected-apps/gone');
   const { version } = (await admin.call('GET', '/connected-apps/off')).json;
   const { clientSecret: _, ...appOff } = appOf('off');
-  expect((await admin.call('PUT', '/connected-apps/off', { ...appOff, disabled: true, version })).status).toBe(200);
+  expect(
+    (await admin.call('PUT', '/connected-apps/off', { ...APP_DEFAULTS, ...appOff, disabled: true, version })).status,
+  ).toBe(200);
   await callAdmin('POST', `/users/${ann.userId}/disable`);
   await callAdmin('DELETE', `/users/${bob.userId}`);
   await callAdmin('POST', `/users/${cleo.userId}/sign-out`);

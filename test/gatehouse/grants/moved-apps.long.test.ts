@@ -5,7 +5,7 @@
 import { writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { createUserAgent, type UserAgent } from '../../support/browserless.ts';
-import { getJson } from '../../support/gatehouse.ts';
+import { APP_DEFAULTS, getJson } from '../../support/gatehouse.ts';
 import { type HostileProvider, startHostileProvider } from '../../support/hostile-provider.ts';
 import { until } from '../../support/until.ts';
 import { type Administrator, createAdministrator, exchange, relayThread } from '../relay/service.ts';
@@ -245,7 +245,7 @@ describe('R116 a pending request', () => {
 describe('R116 the administration', () => {
   const asRegistered = (app: App) => {
     const { clientSecret: _, ...registration } = app;
-    return { ...registration, disabled: false, clientSecret: ownProvider.clientSecret };
+    return { ...APP_DEFAULTS, ...registration, clientSecret: ownProvider.clientSecret };
   };
 
   test('refuses to register an app over connections of another registration, and accepts the earlier registration', async () => {

@@ -18,7 +18,7 @@ import type { AppPageData, ContentOfApp } from './pages.ts';
 import type { ProviderReading } from './provider-reading.ts';
 import type { ConnectedAppReader } from './reader.ts';
 import { saveQuestion } from './save-question.ts';
-import { type AppView, changedApp, registrationIn } from './view.ts';
+import { type AppView, changedAppOfForm, registrationIn } from './view.ts';
 
 declare module '../../../shared/pages/page-data.ts' {
   interface PageData {
@@ -100,7 +100,7 @@ export function connectedAppSettings(parts: {
           valuesOf: valuesOfMembers,
         };
         return editing.merge(req, edit, async ({ merged, withKept }) => {
-          const changed = parseInput(changedApp, { ...withGroups(merged), clientSecret, disabled, version });
+          const changed = parseInput(changedAppOfForm, { ...withGroups(merged), clientSecret, disabled, version });
           await changes.replace(req, id, changed, async () => {
             const missing = await reader.countMissingScopes(storedApp, changed.scopes);
             const question = saveQuestion(storedApp, changed.callbackUrls, missing);

@@ -35,17 +35,19 @@ export const newApp = newAppFields.refine((app) => app.clientSecret !== undefine
   when: ({ value }) => typeof value === 'object' && value !== null,
 });
 
-/** A change of a registered app. Without a secret, the stored one is kept. An app is enabled only on request. */
-export const changedApp = connectedAppSchema.extend({
+/** A change of a registered app by its form, which has every field. Without a secret, the stored one is kept. */
+export const changedAppOfForm = connectedAppSchema.extend({
   id: connectedAppSchema.shape.id.optional().describe('must equal the id in the path; optional'),
   name,
-  ...namedMembers({ disabled: connectedAppSchema.shape.disabled }),
   clientSecret: clientSecret.describe('write-only; if omitted, the stored secret is kept'),
   version: z.int().describe('the version that was read: a newer one is not overwritten'),
 });
 
+/** A change by the API. */
+export const changedApp = changedAppOfForm.extend(namedMembers(changedAppOfForm.shape));
+
 export type NewApp = z.output<typeof newApp>;
-export type ChangedApp = z.output<typeof changedApp>;
+export type ChangedApp = z.output<typeof changedAppOfForm>;
 
 const findingJson = z.object({
   check: z.enum(Object.keys(CHECKS) as [CheckName, ...CheckName[]]),

@@ -2,7 +2,15 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startGatehouse } from '../../../../src/gatehouse/start.ts';
 import { createUserAgent } from '../../../support/browserless.ts';
-import { CLIENT_SECRET, getJson, sandboxApp, signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';
+import {
+  APP_DEFAULTS,
+  CLIENT_SECRET,
+  getJson,
+  sandboxApp,
+  signIn,
+  startSite,
+  type TestSite,
+} from '../../../support/gatehouse.ts';
 import { freePort } from '../../../support/ports.ts';
 import { ACCEPT_JSON, JSON_BODY, sendRequest } from '../../../support/send-request.ts';
 import { until } from '../../../support/until.ts';
@@ -152,9 +160,11 @@ describe('an app is registered, used, changed and deleted', () => {
     const page = await agent.get(`${site.url}/connections/second`);
     expect(page.body).toContain('An administrator has disabled this app');
     expect(page.forms.some(({ action }) => action.endsWith('/connections/second'))).toBe(false);
-    const { disabled: _disabled, ...withoutDisabled } = app;
-    const refused = await call('PUT', '/second', { ...withoutDisabled, version: disabled.json.version });
-    expect([refused.status, refused.json.errors]).toMatchObject([400, [{ pointer: '#/disabled' }]]);
+    for (const name of Object.keys(APP_DEFAULTS)) {
+      const { [name]: _, ...without } = app as Record<string, unknown>;
+      const refused = await call('PUT', '/second', { ...without, version: disabled.json.version });
+      expect([refused.status, refused.json.errors]).toMatchObject([400, [{ pointer: `#/${name}` }]]);
+    }
     expect((await call('GET', '/second')).json).toMatchObject({ disabled: true, version: disabled.json.version });
     const enabled = await call('PUT', '/second', { ...app, version: disabled.json.version });
     expect(enabled.json).toMatchObject({ unusable: null });
@@ -296,7 +306,7 @@ describe('refusals', () => {
     const { agent } = await signIn(site, 'admin@example.test', { path: '/sign-in?app=platform' });
     const page = async () => (await agent.get(`${site.url}/admin/connected-apps/nested/settings`)).body;
     expect(await page()).toContain('“realm_access.roles” is read as the name of one claim');
-    const changed = { ...otherApp('nested', withClaim('/realm_access/roles')), disabled: false, version: json.version };
+    const changed = { ...otherApp('nested', withClaim('/realm_access/roles')), ...APP_DEFAULTS, version: json.version };
     expect((await call('PUT', '/nested', changed)).json.signInClaimWarning).toBeNull();
     expect(await page()).not.toContain('is read as the name of one claim');
     await call('DELETE', '/nested');
@@ -314,7 +324,7 @@ describe('refusals', () => {
 
   test('an app of the file cannot be changed or deleted', async () => {
     const { version: _, ...app } = otherApp('platform') as Record<string, unknown>;
-    expect((await call('PUT', '/platform', { ...app, disabled: false, version: 1 })).json.errors?.[0]?.rule).toBe(
+    expect((await call('PUT', '/platform', { ...app, ...APP_DEFAULTS, version: 1 })).json.errors?.[0]?.rule).toBe(
       'from_file',
     );
     expect((await call('DELETE', '/platform')).json.errors?.[0]?.rule).toBe('from_file');

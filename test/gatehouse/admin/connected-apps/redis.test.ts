@@ -1,6 +1,6 @@
 /** Connected apps and admin tokens on shared storage: every process has a change within a second. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { startWithoutSandbox, type TestGatehouse } from '../../../support/gatehouse.ts';
+import { APP_DEFAULTS, startWithoutSandbox, type TestGatehouse } from '../../../support/gatehouse.ts';
 import { skipIfMissing } from '../../../support/missing.ts';
 import { missingRedis, type RedisServer, startRedis } from '../../../support/redis-server.ts';
 import { ACCEPT_JSON, JSON_BODY, sendRequest } from '../../../support/send-request.ts';
@@ -47,7 +47,7 @@ test('R81 an app and a token are created and deleted in both processes', async (
   const signInStatus = async () =>
     (await sendRequest(`${secondSite.url}/sign-in?app=everywhere`, { headers: ACCEPT_JSON })).status;
   expect(await signInStatus()).toBe(404);
-  const enabled = JSON.stringify({ ...JSON.parse(body), disabled: false, version: disabled.version });
+  const enabled = JSON.stringify({ ...APP_DEFAULTS, ...JSON.parse(body), disabled: false, version: disabled.version });
   expect((await callApps(firstSite, '/everywhere', { method: 'PUT', body: enabled })).status).toBe(200);
   expect(await until(async () => (await signInStatus()) !== 404)).toBeLessThan(1_000);
 

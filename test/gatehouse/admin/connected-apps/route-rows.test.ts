@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { withoutEmptyRows } from '../../../../src/gatehouse/admin/connected-apps/route-rows.ts';
 import type { Page, UserAgent } from '../../../support/browserless.ts';
-import { CLIENT_SECRET, getJson, signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';
+import { APP_DEFAULTS, CLIENT_SECRET, getJson, signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';
 import { openStorageOf, type StorageAccess } from '../../grants/storage-access.ts';
 import { type Administrator, createAdministrator } from '../../relay/service.ts';
 
@@ -144,8 +144,8 @@ describe('without a script', () => {
       expect.stringContaining('The route &quot;thread&quot; needs &quot;threads&quot;'),
     ]);
     const { json } = await getJson(agent, `${site.url}/admin/api/connected-apps/second`);
-    const { id, name, issuer, clientId, callbackUrls, apiBaseUrl, routes: declared, disabled, version } = json;
-    const fields = { id, name, issuer, clientId, callbackUrls, apiBaseUrl, routes: declared, disabled, version };
+    const { id, name, issuer, clientId, callbackUrls, apiBaseUrl, routes: declared, version } = json;
+    const fields = { ...APP_DEFAULTS, id, name, issuer, clientId, callbackUrls, apiBaseUrl, routes: declared, version };
     const refused = await admin.call('PUT', '/connected-apps/second', { ...fields, scopes: ['openid'] });
     expect([refused.status, refused.json.errors]).toEqual([
       400,

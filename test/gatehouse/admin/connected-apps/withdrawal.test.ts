@@ -4,7 +4,7 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { openConsole } from '../../../sandbox/foreign-client.ts';
 import type { UserAgent } from '../../../support/browserless.ts';
-import { getJson, signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';
+import { APP_DEFAULTS, getJson, signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';
 import { openStorageOf, type StorageAccess } from '../../grants/storage-access.ts';
 import { type Administrator, createAdministrator } from '../../relay/service.ts';
 
@@ -82,7 +82,7 @@ test('a change keeps the registration management, except for another client', as
     ['replaced', { clientId: 'registered-by-hand', clientSecret: 'by hand' }, undefined],
   ] as const) {
     const { version } = await register(id);
-    const body = { ...newApp(id), ...change, disabled: false, version };
+    const body = { ...APP_DEFAULTS, ...newApp(id), ...change, version };
     const changed = await admin.call('PUT', `/connected-apps/${id}`, {
       clientId: (await readApp(id)).clientId,
       ...body,
