@@ -53,7 +53,7 @@ const NO_ADMINISTRATORS = {
   detail: 'No administrators are configured.',
   words: {
     advice:
-      'No administrators are configured. If you run this service, set ADMIN_VALUES, and ADMIN_APP if users sign in with several apps.',
+      'No administrators are configured. If you run this service, set ADMIN_VALUES, and ADMIN_APP if users sign in with several apps of CONNECTED_APPS_FILE. An app that is registered elsewhere makes no administrator.',
   },
 };
 

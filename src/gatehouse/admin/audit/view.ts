@@ -16,7 +16,10 @@ const ACTORS: Record<AuditRecord['actor']['kind'], string> = {
   anonymous: 'Not signed in',
 };
 
-const EXPECTED_OUTCOMES = new Set<AuditRecord['outcome']>(['signed_in', 'connected', 'succeeded']);
+const EXPECTED_OUTCOMES = new Set<AuditRecord['outcome']>([
+  ...(['signed_in', 'connected', 'succeeded', 'passed'] as const),
+  ...(['ended', 'revoked', 'confirmed'] as const),
+]);
 
 export interface AuditRow {
   /** The time as ISO 8601. */
