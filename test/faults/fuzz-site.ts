@@ -12,6 +12,7 @@ import { createUserAgent, type Page, type UserAgent } from '../support/browserle
 import { createMember, openSharedStorage } from '../support/fleet.ts';
 import { type HostileProvider, startHostileProvider } from '../support/hostile-provider.ts';
 import { freePort } from '../support/ports.ts';
+import { until } from '../support/until.ts';
 import { alarmsIn } from './alarms.ts';
 import type { Credentials, HostileRequest } from './fuzz-requests.ts';
 
@@ -83,10 +84,13 @@ export async function startFuzzSite(appIds: readonly string[]): Promise<FuzzSite
     provider,
     signIn,
     async credentials() {
-      const currentToken = await csrfTokenOf({ url }, agent);
-      if (currentToken !== csrfToken || currentToken === 'undefined') {
-        ({ agent } = await signIn(HOME_APP));
-        csrfToken = await csrfTokenOf({ url }, agent);
+      if ((await csrfTokenOf({ url }, agent)) !== csrfToken) {
+        // A sign-in is refused while the process is busy. Without a token the bodies of forms would be shorter than they say.
+        await until(async () => {
+          ({ agent } = await signIn(HOME_APP));
+          csrfToken = await csrfTokenOf({ url }, agent);
+          return csrfToken !== 'undefined';
+        });
       }
       const { host } = new URL(url);
       const cookie = agent.cookies.header(url);
