@@ -35,7 +35,7 @@ async function measure(keep: Keep, site: LargeSite, users: number): Promise<Find
   const key = generateEncryptionKey(new Date());
   const rotation = await runCommand({ ...env, ENCRYPTION_KEYS: `${key},${env.ENCRYPTION_KEYS}` }, ['keys', 'rotate']);
   const { items, bytes } = JSON.parse(backup.stdout) as { items: number; bytes: number };
-  const { resealed } = JSON.parse(rotation.stdout) as { resealed: number };
+  const { reencrypted } = JSON.parse(rotation.stdout) as { reencrypted: number };
   return [
     { what: 'storage for each user', measured: bytesOf(site) / users, unit: 'B' },
     ...start,
@@ -43,7 +43,7 @@ async function measure(keep: Keep, site: LargeSite, users: number): Promise<Find
     { what: 'backup file', measured: bytes / 1e6, unit: 'MB' },
     ...rateOf('backup', 'items', items, backup),
     ...rateOf('restore, with its comparison', 'items', items, restored),
-    ...rateOf('rotation of the keys', 'records', resealed, rotation),
+    ...rateOf('rotation of the keys', 'records', reencrypted, rotation),
   ];
 }
 
