@@ -43,6 +43,10 @@ const bankOf = async (digits: string) => {
 const countCalls = () => site.sandbox.requests.latest('bin-lookup-service').length;
 const readBinData = async () => (await getJson(agent, `${site.url}/admin/api/bin`)).json;
 
+/** Gatehouse switches to a data set shortly after the command has ended. */
+const untilInUse = (source: string) =>
+  until(async () => ((await readBinData()).dataset as { source?: string }).source === source);
+
 async function readAdvice() {
   const { body } = await sendRequest(`${site.url}/admin/bin`, { headers: { ...ACCEPT_HTML, cookie } });
   return {
@@ -76,6 +80,7 @@ describe('bin import', () => {
     const { status, out, err } = await gatehouse('import', file, ...options);
     expect([status, err]).toEqual([0, '']);
     expect(out).toContain('Imported 1 row of the shape bin-list-data. Now in use: A source, as of 2024-02-03, 1 row (');
+    await untilInUse('A source');
     expect(out).toContain('Skipped 2 bad rows:');
     expect(out).toContain('line 3: the range does not begin and end with 6 to 11 digits');
     expect(out).toContain('line 4: the country “QQ” is not in ISO 3166-1');
@@ -344,6 +349,7 @@ test('bin import tells which rows contradict each other, and which no lookup can
     ],
     conflicts: { count: 102 },
   });
+  await untilInUse('conflicts.csv');
   expect((await readBinData()).dataset).toMatchObject({
     badRows: 102,
     reasons: [{ reason: 'more_than_8_digits', rows: 101, detail: expect.stringMatching(/^no lookup/) }, { rows: 1 }],
@@ -375,6 +381,7 @@ test('bin import tells which values of closed lists are not understood', async (
   ];
   const { out: json } = await gatehouse('import', file, '--as-of', '2026-11-01', '--json');
   expect(JSON.parse(json)).toMatchObject({ notUnderstood });
+  await untilInUse('words.csv');
   expect((await readBinData()).dataset).toMatchObject({ notUnderstood });
   const { body } = await sendRequest(`${site.url}/admin/bin`, { headers: { ...ACCEPT_HTML, cookie } });
   expect(body).toMatch(/<bdi>Brand<\/bdi>: 2 rows, most often\s+<bdi>LOCAL &lt;b&gt;<\/bdi> \(2\)/);
