@@ -1,5 +1,6 @@
 /** R73: only trusted proxies can set host, scheme and sender of a request. Also: a PUBLIC_URL with a path. */
 
+import { once } from 'node:events';
 import { createServer, request } from 'node:http';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { sharedAssets } from '../../../src/shared/pages/assets.ts';
@@ -194,6 +195,7 @@ test('R73 behind a proxy that names itself, a user signs in, connects and signs 
     req.pipe(passed);
   });
   proxy.listen(proxyPort, 'localhost');
+  await once(proxy, 'listening');
   try {
     const { agent, page } = await signIn(site);
     expect([page.url, page.status]).toEqual([`${url}/?gatehouse-redirected=1`, 200]);
